@@ -1,0 +1,1 @@
+"""Score the reasoning chains of geolocation models (in preparation)."""

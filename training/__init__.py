@@ -1,0 +1,1 @@
+"""Lightning training of location encoders with geo-bias regularisation."""
