@@ -1,0 +1,474 @@
+"""Regions of interest: who lies within a radius of whom, found once per set of coordinates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from geobias_torch.geometry import LocalFrame, check_arc, check_coordinates, warn_odd_coordinates
+from geobias_torch.partitions import SIZED, Partition
+from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
+from geobias_torch.search import Block, Points, Search
+from geobias_torch.segments import Segments
+
+if TYPE_CHECKING:
+    from geobias_torch.graphs import Graph
+
+MAX_PAIRS = 1 << 29
+"""(ROI, member) pairs that are listed at most: 2 GiB of member numbers."""
+
+_BYTES_PER_PAIR = 32  # member number, sort keys and local coordinates while a block is worked on
+_TIE = 1e-10  # radians (0.6 mm): distances this close are ties
+
+
+class Regions:
+    r"""Regions of interest over N points: for each of M centres the points within a radius.
+
+    .. math:: N_m = \{ i : d(i, c_m) \le r \}
+
+    with d the arc distance on the sphere. Members, patches and graphs depend on the coordinates only: they are found on
+    first use and kept, so that the score of another performance vector touches no trigonometry.
+
+    Use :meth:`from_points`, or :meth:`from_members` for ROIs that are known already.
+
+    Attributes:
+        lat, lon: (N,) float64, degrees, longitudes within [-180, 180).
+        center_lat, center_lon: (M,) float64, degrees.
+        radius: radians.
+
+    Example:
+        >>> from geobias_torch import Regions, km
+        >>> regions = Regions.from_points(lat=[0.0, 0.0, 60.0], lon=[179.9, -179.9, 20.0], radius=km(100))
+        >>> len(regions), regions.sizes.tolist(), regions.members.tolist()
+        (3, [2, 2, 1], [0, 1, 0, 1, 2])
+
+    References:
+        GeoBS, Definition 3.5 (region of interest).
+    """
+
+    def __init__(
+        self,
+        points: tuple[Tensor, Tensor],
+        centers: tuple[Tensor, Tensor],
+        radius: float,
+        *,
+        search: Search | None = None,
+        segments: Segments | None = None,
+    ) -> None:
+        self.lat, self.lon = points
+        self.center_lat, self.center_lon = centers
+        self.radius = radius
+        self._search, self._segments = search, segments
+        self._patches: dict[Any, Patches] = {}
+        self._graphs: dict[Any, Graph] = {}
+
+    # ------------------------------------------------------------------ construction
+
+    @classmethod
+    def from_points(
+        cls,
+        *,
+        lat: Any,
+        lon: Any,
+        radius: float,
+        center_index: Any = None,
+        center_lat: Any = None,
+        center_lon: Any = None,
+        max_members: int | None = None,
+    ) -> Regions:
+        """Find the members of every ROI: exact radius search on the sphere.
+
+        Args:
+            lat: (N,) degrees within [-90, 90].
+            lon: (N,) degrees; 190 and -170 are the same.
+            radius: radians, in (0, pi]; :func:`~geobias_torch.km` converts. A bare number above 1 is refused.
+            center_index: (M,) integers: points that are centres. Default: every point is one.
+            center_lat: (M,) degrees: centres that need not be points; together with ``center_lon``.
+            center_lon: (M,) degrees.
+            max_members: keep only the nearest so many members of each ROI (ties at the cut are kept). Off by default.
+
+        Returns:
+            Regions with M centres over N points.
+
+        Raises:
+            ValueError: for coordinates that are not finite or out of range, shapes that differ, a radius out of range,
+                centres given twice, and where the list of members would not fit into memory.
+
+        Example:
+            >>> from geobias_torch import Regions
+            >>> Regions.from_points(lat=[0.0, 1.0], lon=[0.0, 0.0], radius=0.1, center_index=[1]).sizes.tolist()
+            [2]
+        """
+        points = check_coordinates(lat, lon)
+        warn_odd_coordinates(*points)
+        regions = cls._of(points, cls._centers(points, center_index, center_lat, center_lon), check_arc("radius", radius))
+        if max_members is not None:
+            return regions.nearest(max_members, warn=True)
+        regions.check_memory()
+        return regions.to(points[0].device)
+
+    @staticmethod
+    def _centers(points: tuple[Tensor, Tensor], index: Any, lat: Any, lon: Any) -> tuple[Tensor, Tensor]:
+        if (lat is None) != (lon is None):
+            raise ValueError("Expected `center_lat` and `center_lon` together, but got only one of them.")
+        if index is not None and lat is not None:
+            raise ValueError("Expected either `center_index` or `center_lat` and `center_lon`, but got both.")
+        if lat is not None:
+            return check_coordinates(lat, lon, ("center_lat", "center_lon"))
+        if index is None:
+            return points
+        index = check_index("center_index", index, len(points[0])).to(points[0].device)
+        return points[0][index], points[1][index]
+
+    @classmethod
+    def _of(cls, points: tuple[Tensor, Tensor], centers: tuple[Tensor, Tensor], radius: float) -> Regions:
+        """Regions that search their members when somebody asks for them; on the CPU."""
+        points, centers = ((p[0].cpu(), p[1].cpu()) for p in (points, centers))
+        own = Points.of(*points)
+        same = all(torch.equal(p, c) for p, c in zip(points, centers, strict=True))
+        return cls(points, centers, radius, search=Search(own if same else Points.of(*centers), own, radius))
+
+    @classmethod
+    def from_members(
+        cls, *, lat: Any, lon: Any, center_lat: Any, center_lon: Any, radius: float, offsets: Any, members: Any
+    ) -> Regions:
+        """Regions whose members are known, for example the ROIs sampled into a training batch.
+
+        Args:
+            lat: (N,) degrees.
+            lon: (N,) degrees.
+            center_lat: (M,) degrees.
+            center_lon: (M,) degrees.
+            radius: radians; members further away are put into the outermost ring, square or box.
+            offsets: (M + 1,) integers: ROI m holds ``members[offsets[m]:offsets[m + 1]]``.
+            members: (P,) integers: row numbers of points.
+
+        Returns:
+            Regions with M centres over N points, on the device of ``lat``.
+
+        Raises:
+            ValueError: if the shapes, the offsets or the row numbers do not fit together.
+
+        Example:
+            >>> from geobias_torch import Regions
+            >>> Regions.from_members(lat=[0.0, 1.0, 2.0], lon=[0.0, 0.0, 0.0], center_lat=[0.0], center_lon=[0.0],
+            ...                      radius=0.1, offsets=[0, 2], members=[0, 2]).sizes.tolist()
+            [2]
+        """
+        points, centers = check_coordinates(lat, lon), check_coordinates(center_lat, center_lon, ("center_lat", "center_lon"))
+        device = points[0].device
+        offsets = torch.as_tensor(offsets, device=device).to(torch.int64)
+        members = check_index("members", members, len(points[0])).to(device=device, dtype=torch.int32)
+        if offsets.shape != (len(centers[0]) + 1,):
+            expected = len(centers[0]) + 1
+            raise ValueError(f"Expected `offsets` of shape ({expected},), but got shape {tuple(offsets.shape)}.")
+        if int(offsets[0]) != 0 or int(offsets[-1]) != len(members) or bool((offsets.diff() < 0).any()):
+            raise ValueError(f"Expected `offsets` to ascend from 0 to the number of members, {len(members)}.")
+        segments = Segments(offsets, members, len(points[0]))
+        centers = (centers[0].to(device), centers[1].to(device))
+        return cls(points, centers, check_arc("radius", radius), segments=segments)
+
+    def check_memory(self) -> None:
+        """Refuse, before anything is allocated, to list more pairs than fit into memory."""
+        if self._search is None:
+            return
+        low, high = (int(bound.sum()) for bound in self._search.bounds())
+        if low <= MAX_PAIRS < high:
+            low = int(sum(self._search.walk(lambda block: int(block.inside.sum()))))
+        if low > MAX_PAIRS:
+            raise ValueError(
+                f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but {len(self):,} ROIs of radius "
+                f"{self.radius:g} rad hold at least {low:,}: take a smaller `radius`, keep the nearest with `max_members`, "
+                "or score fewer centres with `center_index`."
+            )
+
+    # ------------------------------------------------------------------ members
+
+    def __len__(self) -> int:
+        return len(self.center_lat)
+
+    def __repr__(self) -> str:
+        return f"Regions({len(self)} ROIs of radius {self.radius:.6g} rad over {self.num_points} points)"
+
+    @property
+    def num_points(self) -> int:
+        """Number of points, N."""
+        return len(self.lat)
+
+    @property
+    def segments(self) -> Segments:
+        """The members, ROI by ROI."""
+        if self._segments is None:
+            assert self._search is not None
+            parts = self._search.walk(_list_block)
+            self._segments = _assemble(parts, len(self), self.num_points)
+        return self._segments
+
+    @property
+    def offsets(self) -> Tensor:
+        """(M + 1,) int64: ROI m holds ``members[offsets[m]:offsets[m + 1]]``."""
+        return self.segments.offsets
+
+    @property
+    def members(self) -> Tensor:
+        """(P,) int32: row numbers of the members, ROI by ROI; ascending within an ROI found by search."""
+        return self.segments.members
+
+    @property
+    def sizes(self) -> Tensor:
+        """(M,) int64: number of members of each ROI."""
+        cells = self._some_cells()
+        if cells is None:
+            return self.segments.sizes
+        return torch.zeros(len(self), dtype=torch.int64, device=cells.roi.device).index_add_(0, cells.roi, cells.segments.sizes)
+
+    def _some_cells(self) -> Cells | None:
+        """Cells that a partition made already: they hold the members as well as the list, which then need not be made."""
+        if self._segments is not None or not self._patches:
+            return None
+        return next(iter(self._patches.values())).cells
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum point values (N,) or (N, R) over every ROI: (M,) or (M, R), differentiable in ``values``."""
+        cells = self._some_cells()
+        if cells is None:
+            return self.segments.sum(values)
+        sums = cells.segments.sum(values)
+        return sums.new_zeros(len(self), *sums.shape[1:]).index_add(0, cells.roi, sums)
+
+    def nearest(self, max_members: int | None, warn: bool = False) -> Regions:
+        """The same centres with only the nearest ``max_members`` members of each; ties at the cut are kept.
+
+        Args:
+            max_members: at least 1; ``None`` keeps everybody.
+            warn: warn with the number of ROIs that were cut.
+
+        Returns:
+            Regions with listed members.
+
+        Raises:
+            ValueError: if ``max_members`` is below 1, or ties alone exceed the memory.
+        """
+        if max_members is None:
+            return self
+        if isinstance(max_members, bool) or not isinstance(max_members, (int, np.integer)) or max_members < 1:
+            raise ValueError(f"Expected `max_members` to be an integer >= 1 or None, but got {max_members!r}.")
+        segments, cut = self._nearest_listed(max_members) if self._search is None else self._nearest_searched(max_members)
+        if warn and cut:
+            warnings.warn(f"{cut} of {len(self)} ROIs were cut to their {max_members} nearest members.", stacklevel=3)
+        return Regions((self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=segments)
+
+    def _nearest_searched(self, max_members: int) -> tuple[Segments, int]:
+        listed = 0
+
+        def work(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+            nonlocal listed
+            distance = np.where(block.inside, block.frame.distance, np.inf)
+            cut = block.inside.sum(axis=1) > max_members
+            keep = block.inside
+            if cut.any():
+                edge = np.partition(distance[cut], max_members - 1, axis=1)[:, max_members - 1]
+                keep = keep.copy()
+                keep[cut] = distance[cut] <= edge[:, None] + _TIE
+            rows, counts, members = _pick(block, keep)
+            listed += len(members)
+            if listed > MAX_PAIRS:
+                raise ValueError(
+                    f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but more points than that lie at "
+                    f"equal distances at the cut of `max_members` = {max_members}: take a smaller `radius`, score fewer "
+                    "centres with `center_index`, or merge coincident points."
+                )
+            return rows, counts, members, int((counts < block.inside.sum(axis=1)).sum())
+
+        parts = self._search.walk(work)  # type: ignore[union-attr]
+        return _assemble([part[:3] for part in parts], len(self), self.num_points), sum(part[3] for part in parts)
+
+    def _nearest_listed(self, max_members: int) -> tuple[Segments, int]:
+        offsets, sizes = self.segments.offsets, self.segments.sizes
+        roi = torch.repeat_interleave(torch.arange(len(self), device=sizes.device), sizes)
+        point = self.members.long()
+        center_lat, center_lon = self.center_lat[roi], self.center_lon[roi]
+        distance = LocalFrame(center_lat, center_lon, self.lat[point], self.lon[point], self.radius).distance
+        order = torch.argsort(distance, stable=True)
+        order = order[torch.argsort(roi[order], stable=True)]
+        last = offsets[:-1] + sizes.clamp(min=1, max=max_members) - 1
+        edge = distance[order[last.clamp(max=max(len(order) - 1, 0))]] if len(order) else distance.new_zeros(len(self))
+        keep = distance <= edge[roi] + _TIE
+        counts = torch.zeros_like(sizes).index_add_(0, roi[keep], torch.ones_like(roi[keep]))
+        kept = Segments(torch.nn.functional.pad(counts.cumsum(0), (1, 0)), self.members[keep], self.num_points)
+        return kept, int((counts < sizes).sum())
+
+    # ------------------------------------------------------------------ what is built from them
+
+    def build(self, partitions: Iterable[Partition]) -> list[Patches]:
+        """Patches of several partitions; those that do not exist yet are made in one walk over the pairs."""
+        partitions = list(partitions)
+        missing = [p for p in dict.fromkeys(partitions) if p not in self._patches]
+        fast = [p for p in missing if isinstance(p, SIZED)] if self._search is not None else []
+        if fast:
+            self._patches.update(zip(fast, fast_patches(self, fast), strict=True))
+        for partition in missing:
+            if partition not in self._patches:
+                self._patches[partition] = plain_patches(self, partition)
+        return [self._patches[p] for p in partitions]
+
+    def patches(self, partition: Partition) -> Patches:
+        """The non-empty patches of every ROI; made on first use and kept by the value of ``partition``.
+
+        Args:
+            partition: :class:`DistanceLag`, :class:`DirectionSector`, :class:`ScaleGrid`, or a callable that takes a
+                :class:`~geobias_torch.geometry.LocalFrame` of pairs and returns integer patch ids >= -1 (-1: in no patch).
+
+        Returns:
+            Patches of all ROIs.
+
+        Raises:
+            TypeError: if ``partition`` is not callable.
+            ValueError: if its width is above the radius, or it returns something else than patch ids.
+
+        Example:
+            >>> from geobias_torch import DirectionSector, Regions
+            >>> regions = Regions.from_points(lat=[0.0, 1.0, -1.0], lon=[0.0, 0.0, 0.0], radius=0.02)
+            >>> regions.patches(DirectionSector(4)).ids.tolist()
+            [0, 2, 2, 0]
+        """
+        if not callable(partition):
+            raise TypeError(f"Expected `partition` to be a partition or a callable, but got {type(partition).__name__}.")
+        return self.build([partition])[0]
+
+    def graph(
+        self,
+        *,
+        k: int = 4,
+        background: Literal["fibonacci", "concentric"] = "fibonacci",
+        background_ratio: int = 5,
+        max_members: int | None = 100,
+        ties: Literal["share", "index"] = "share",
+    ) -> Graph:
+        """The neighbour graph of every ROI's members and background points; made on first use and kept by value.
+
+        See :func:`~geobias_torch.functional.spatial_self_information` for the arguments.
+        """
+        key = (k, background, background_ratio, max_members, ties)
+        if key not in self._graphs:
+            from geobias_torch.graphs import build_graph  # it needs regions: a cycle otherwise
+
+            self._graphs[key] = build_graph(self, *key)
+        return self._graphs[key]
+
+    # ------------------------------------------------------------------ subsets and devices
+
+    def __getitem__(self, centers: Any) -> Regions:
+        """The ROIs of some centres (slice, integer, or index tensor) over the same points."""
+        if isinstance(centers, slice):
+            index = torch.arange(len(self))[centers]
+        else:
+            index = torch.as_tensor(centers)
+            if index.dtype == torch.bool and index.shape == (len(self),):
+                index = index.nonzero()[:, 0]
+            if index.ndim == 0:
+                index = index[None]
+            index = check_index("centres", index, len(self), negative=True)
+        index = index.to(self.lat.device)
+        points, chosen = (self.lat, self.lon), (self.center_lat[index], self.center_lon[index])
+        if self._segments is None:
+            search = self._search
+            assert search is not None
+            return Regions(points, chosen, self.radius, search=Search(Points.of(*chosen), search.points, self.radius, search.point_tiles))
+        sizes = self.sizes[index]
+        starts = self.offsets[:-1][index]
+        offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+        pairs = torch.arange(int(offsets[-1]), device=index.device) + (starts - offsets[:-1]).repeat_interleave(sizes)
+        return Regions(points, chosen, self.radius, segments=Segments(offsets, self.members[pairs], self.num_points))
+
+    def blocks(self, max_bytes: int) -> Iterator[Regions]:
+        """The ROIs in order, as many at a time as keep the memory of their pairs within ``max_bytes`` (at least one).
+
+        Args:
+            max_bytes: bytes for the members, patches and intermediate tables of a block.
+
+        Yields:
+            Regions over the same points.
+
+        Raises:
+            ValueError: if ``max_bytes`` is not positive.
+
+        Example:
+            >>> import torch
+            >>> from geobias_torch import Regions
+            >>> regions = Regions.from_points(lat=torch.linspace(0, 1, 100), lon=torch.zeros(100), radius=0.01)
+            >>> [len(block) for block in regions.blocks(max_bytes=100_000)]
+            [...]
+        """
+        if max_bytes <= 0:
+            raise ValueError(f"Expected `max_bytes` > 0, but got {max_bytes}.")
+        pairs = self.sizes.cpu() if self._segments is not None else torch.from_numpy(self._search.bounds()[1])  # type: ignore[union-attr]
+        reached = (pairs * _BYTES_PER_PAIR).cumsum(0)
+        start = 0
+        while start < len(self):
+            before = int(reached[start - 1]) if start else 0
+            stop = max(start + 1, int(torch.searchsorted(reached, before + max_bytes, right=True)))
+            yield self[start:stop]
+            start = stop
+
+    def to(self, device: torch.device | str) -> Regions:
+        """Copy to a device, with everything that was built; the same object where it is there already."""
+        if self.lat.device == torch.device(device):
+            return self
+        moved = Regions(
+            (self.lat.to(device), self.lon.to(device)),
+            (self.center_lat.to(device), self.center_lon.to(device)),
+            self.radius,
+            segments=self.segments.to(device),
+        )
+        shared = {id(p.cells): p.cells.to(device) for p in self._patches.values()}
+        moved._patches = {key: p.to(device, shared[id(p.cells)]) for key, p in self._patches.items()}
+        moved._graphs = {key: graph.to(device) for key, graph in self._graphs.items()}
+        return moved
+
+
+def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Tensor:
+    """Check a vector of row numbers; negative ones count from the end where ``negative``."""
+    index = torch.as_tensor(index)
+    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        if index.numel():
+            raise ValueError(f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}.")
+    index = index.reshape(-1).to(torch.int64)
+    low = -bound if negative else 0
+    outside = (index < low) | (index >= bound)
+    if outside.any():
+        position = int(outside.nonzero()[0])
+        raise ValueError(
+            f"Expected `{name}` within [{low}, {bound - 1}], but got {int(index[position])} at position {position}."
+        )
+    return torch.where(index < 0, index + bound, index)
+
+
+def _pick(block: Block, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(centres, members per centre, members) of a block."""
+    members = np.broadcast_to(block.candidates.astype(np.int32), keep.shape)[keep]
+    return block.rows, keep.sum(axis=1), members
+
+
+def _list_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return _pick(block, block.inside)
+
+
+def _assemble(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], num_regions: int, num_points: int) -> Segments:
+    """Put the members found tile by tile into the order of the centres."""
+    sizes = np.zeros(num_regions, dtype=np.int64)
+    for rows, counts, _ in parts:
+        sizes[rows] = counts
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    members = np.empty(offsets[-1], dtype=np.int32)
+    for rows, counts, found in parts:
+        start = 0
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            members[offsets[row] : offsets[row] + count] = found[start : start + count]
+            start += count
+    return Segments(torch.from_numpy(offsets), torch.from_numpy(members), num_points)
