@@ -50,7 +50,8 @@ def read_columns(
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     r"""Read latitude, longitude and performance from CSV (comma, semicolon, tab; also .gz) or Parquet.
 
-    The content tells the format. The file is read in blocks, and only the three columns are kept. Empty lines are no rows.
+    The content tells the format. The file is read in blocks, and only the three columns are kept. Empty lines are not
+    counted as rows.
 
     Args:
         path: the file.
@@ -197,9 +198,10 @@ def _find(header: list[str], asked: dict[str, str | None], path: Path) -> tuple[
             found = next((candidate for candidate in known[role] if candidate in lower), None)
             if found is None:
                 hint = " (the first line must name the columns)" if all(map(_is_number, names)) else ""
+                usual = ", ".join(dict.fromkeys(known[role]))
                 raise ValueError(
-                    f"Expected a column with the {words[role]} (one of {', '.join(dict.fromkeys(known[role]))}, or name "
-                    f"it with `{role}`), but got {there} in {path}{hint}."
+                    f"Expected a column with the {words[role]} (one of {usual}, or name it with `{role}`), "
+                    f"but got {there} in {path}{hint}."
                 )
             matches = [position for position, other in enumerate(lower) if other == found]
         else:
@@ -213,8 +215,9 @@ def _find(header: list[str], asked: dict[str, str | None], path: Path) -> tuple[
         taken[role] = matches[0]
     for one, other in itertools.combinations(taken, 2):
         if taken[one] == taken[other]:
+            twice = names[taken[one]]
             raise ValueError(
-                f"Expected different columns for {words[one]} and {words[other]}, but got `{names[taken[one]]}` in {path}."
+                f"Expected different columns for {words[one]} and {words[other]}, but got `{twice}` in {path}."
             )
     return {role: names[i] for role, i in taken.items()}, list(taken.values())
 
