@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from geobias_torch.convert import to_tensor
+
 EARTH_RADIUS_KM = 6371.0088
 
 # Offsets below this (radians; 6 micrometres on the ground) are rounding noise of coordinates in degrees. Cutting them to
@@ -62,7 +64,7 @@ def check_arc(name: str, value: float, radius: float | None = None) -> float:
 
 def check_coordinates(lat: Any, lon: Any, names: tuple[str, str] = ("lat", "lon")) -> tuple[Tensor, Tensor]:
     """Check a pair of coordinate vectors and return them as float64 degrees, longitudes within [-180, 180)."""
-    lat, lon = (torch.as_tensor(x).detach().to(torch.float64) for x in (lat, lon))
+    lat, lon = (to_tensor(name, x).detach().to(torch.float64) for name, x in zip(names, (lat, lon), strict=True))
     for name, value in zip(names, (lat, lon), strict=True):
         if value.ndim != 1:
             raise ValueError(f"Expected `{name}` of shape (N,) in degrees, but got shape {tuple(value.shape)}.")
@@ -95,7 +97,8 @@ def warn_odd_coordinates(lat: Tensor, lon: Tensor) -> None:
     share = float(at_origin.double().mean())
     if share > 0.01:
         warnings.warn(
-            f"{100 * share:.1f} % of the points lie exactly at (0, 0): missing coordinates written as zeros?", stacklevel=3
+            f"{100 * share:.1f} % of the points lie exactly at (0, 0): missing coordinates written as zeros?",
+            stacklevel=3,
         )
 
 

@@ -120,7 +120,11 @@ def plain_patches(regions: Regions, partition: Partition) -> Patches:
         stretch = slice(start, start + _CHUNK)
         center, point = roi[stretch], members[stretch].long()
         frame = LocalFrame(
-            regions.center_lat[center], regions.center_lon[center], regions.lat[point], regions.lon[point], regions.radius
+            regions.center_lat[center],
+            regions.center_lon[center],
+            regions.lat[point],
+            regions.lon[point],
+            regions.radius,
         )
         ids[stretch] = check_patch_ids(partition(frame), frame.lat)
     width = int(ids.max()) + 2 if len(ids) else 1
@@ -183,4 +187,3 @@ class _JointCells:
         cells_per_row = np.diff(np.searchsorted(first, starts))
         members = block.candidates.astype(np.int32)[picked & ((1 << bits) - 1)]
         return block.rows, cells_per_row, code[first], np.diff(first, append=len(picked)), members
-

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from geobias_torch.convert import to_tensor
 from geobias_torch.geometry import LocalFrame, check_arc, check_coordinates, warn_odd_coordinates
 from geobias_torch.partitions import SIZED, Partition
 from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
@@ -106,7 +107,9 @@ class Regions:
         """
         points = check_coordinates(lat, lon)
         warn_odd_coordinates(*points)
-        regions = cls._of(points, cls._centers(points, center_index, center_lat, center_lon), check_arc("radius", radius))
+        regions = cls._of(
+            points, cls._centers(points, center_index, center_lat, center_lon), check_arc("radius", radius)
+        )
         if max_members is not None:
             return regions.nearest(max_members, warn=True)
         regions.check_memory()
@@ -160,9 +163,12 @@ class Regions:
             ...                      radius=0.1, offsets=[0, 2], members=[0, 2]).sizes.tolist()
             [2]
         """
-        points, centers = check_coordinates(lat, lon), check_coordinates(center_lat, center_lon, ("center_lat", "center_lon"))
+        points, centers = (
+            check_coordinates(lat, lon),
+            check_coordinates(center_lat, center_lon, ("center_lat", "center_lon")),
+        )
         device = points[0].device
-        offsets = torch.as_tensor(offsets, device=device).to(torch.int64)
+        offsets = to_tensor("offsets", offsets).to(device, torch.int64)
         members = check_index("members", members, len(points[0])).to(device=device, dtype=torch.int32)
         if offsets.shape != (len(centers[0]) + 1,):
             expected = len(centers[0]) + 1
@@ -225,7 +231,9 @@ class Regions:
         cells = self._some_cells()
         if cells is None:
             return self.segments.sizes
-        return torch.zeros(len(self), dtype=torch.int64, device=cells.roi.device).index_add_(0, cells.roi, cells.segments.sizes)
+        return torch.zeros(len(self), dtype=torch.int64, device=cells.roi.device).index_add_(
+            0, cells.roi, cells.segments.sizes
+        )
 
     def _some_cells(self) -> Cells | None:
         """Cells that a partition made already: they hold the members as well as the list, which then need not be made."""
@@ -258,7 +266,9 @@ class Regions:
             return self
         if isinstance(max_members, bool) or not isinstance(max_members, (int, np.integer)) or max_members < 1:
             raise ValueError(f"Expected `max_members` to be an integer >= 1 or None, but got {max_members!r}.")
-        segments, cut = self._nearest_listed(max_members) if self._search is None else self._nearest_searched(max_members)
+        segments, cut = (
+            self._nearest_listed(max_members) if self._search is None else self._nearest_searched(max_members)
+        )
         if warn and cut:
             warnings.warn(f"{cut} of {len(self)} ROIs were cut to their {max_members} nearest members.", stacklevel=3)
         return Regions((self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=segments)
@@ -338,7 +348,9 @@ class Regions:
             [0, 2, 2, 0]
         """
         if not callable(partition):
-            raise TypeError(f"Expected `partition` to be a partition or a callable, but got {type(partition).__name__}.")
+            raise TypeError(
+                f"Expected `partition` to be a partition or a callable, but got {type(partition).__name__}."
+            )
         return self.build([partition])[0]
 
     def graph(
@@ -368,7 +380,7 @@ class Regions:
         if isinstance(centers, slice):
             index = torch.arange(len(self))[centers]
         else:
-            index = torch.as_tensor(centers)
+            index = to_tensor("centres", centers)
             if index.dtype == torch.bool and index.shape == (len(self),):
                 index = index.nonzero()[:, 0]
             if index.ndim == 0:
@@ -379,7 +391,12 @@ class Regions:
         if self._segments is None:
             search = self._search
             assert search is not None
-            return Regions(points, chosen, self.radius, search=Search(Points.of(*chosen), search.points, self.radius, search.point_tiles))
+            return Regions(
+                points,
+                chosen,
+                self.radius,
+                search=Search(Points.of(*chosen), search.points, self.radius, search.point_tiles),
+            )
         sizes = self.sizes[index]
         starts = self.offsets[:-1][index]
         offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
@@ -434,10 +451,12 @@ class Regions:
 
 def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Tensor:
     """Check a vector of row numbers; negative ones count from the end where ``negative``."""
-    index = torch.as_tensor(index)
+    index = to_tensor(name, index)
     if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
         if index.numel():
-            raise ValueError(f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}.")
+            raise ValueError(
+                f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}."
+            )
     index = index.reshape(-1).to(torch.int64)
     low = -bound if negative else 0
     outside = (index < low) | (index >= bound)

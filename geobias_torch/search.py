@@ -159,7 +159,6 @@ class Search:
 
     def walk(self, work: Callable[[Block], T]) -> list[T]:
         """Hand every block of centres to ``work`` and collect what it returns, in the order of the tiles."""
-
         tiles, points = self.center_tiles, self.point_tiles
 
         def group_work(group: int) -> list[T]:

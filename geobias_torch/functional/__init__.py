@@ -1,0 +1,6 @@
+"""The scores as functions: tensors in, tensors out."""
+
+from geobias_torch.functional.reduce import GlobalScore, reduce_scores
+from geobias_torch.functional.sre import noise_floor, spatial_relative_entropy
+
+__all__ = ["GlobalScore", "noise_floor", "reduce_scores", "spatial_relative_entropy"]

@@ -1,0 +1,303 @@
+"""Spatial relative entropy: how much the patches of an ROI differ from the ROI, and how much of that is noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from geobias_torch.functional.hypergeometric import hypergeometric_mean
+from geobias_torch.histograms import Bins, as_performance, is_hard, memberships
+from geobias_torch.partitions import Partition
+from geobias_torch.patches import Patches
+from geobias_torch.regions import Regions
+
+_TINY = 1e-300  # stands for an empty bin inside a logarithm that is multiplied by 0
+
+
+@dataclass(frozen=True)
+class SREOptions:
+    """What decides which patches and ROIs are scored, and how their histograms are smoothed."""
+
+    smoothing: float = 1e-8
+    prior: float = 0.0
+    min_patch_size: int = 10
+    min_patches: int = 2
+    min_roi_size: int = 1
+    drop_constant: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("smoothing", "prior"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise ValueError(f"Expected `{name}` >= 0, but got {value}.")
+        for name in ("min_patch_size", "min_patches", "min_roi_size"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"Expected `{name}` to be an integer >= 1, but got {value!r}.")
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Counts per bin of ROIs and of the patches that are large enough, for R performance vectors and H bins."""
+
+    roi_counts: Tensor  # (M, R, H) float64
+    roi_sizes: Tensor  # (M,) float64
+    patch_counts: Tensor  # (K', R, H) float64
+    patch_sizes: Tensor  # (K',) float64
+    patch_roi: Tensor  # (K',) int64
+
+    @property
+    def roi_shares(self) -> Tensor:
+        """h(N), (M, R, H); an ROI without members has zeros."""
+        return self.roi_counts / self.roi_sizes.clamp(min=1)[:, None, None]
+
+    @property
+    def patch_weights(self) -> Tensor:
+        """#P_k / #N_m, (K', 1)."""
+        return (self.patch_sizes / self.roi_sizes[self.patch_roi])[:, None]
+
+    def per_roi(self, values: Tensor) -> Tensor:
+        """Sum patch values (K', R) over the patches of every ROI: (M, R)."""
+        return values.new_zeros(len(self.roi_sizes), *values.shape[1:]).index_add(0, self.patch_roi, values)
+
+
+def check_performance(performance: Any, regions: Regions) -> Tensor:
+    """Performance (N,) or (N, R) of the points of ``regions``, on their device."""
+    performance = as_performance(performance)
+    if performance.ndim not in (1, 2) or len(performance) != regions.num_points:
+        raise ValueError(
+            f"Expected `performance` of shape ({regions.num_points},) or ({regions.num_points}, R), "
+            f"but got shape {tuple(performance.shape)}."
+        )
+    return performance.to(regions.lat.device)
+
+
+def count_cells(columns: Tensor, patches: Patches) -> Tensor:
+    """Sums (L, R, H) of memberships (N, R, H) over the cells that a partition is made of."""
+    # the last bin is what is left of the size: one column less to gather
+    sums = patches.cells.segments.sum(columns[..., 1:].flatten(1)).to(torch.float64)
+    sums = sums.unflatten(1, (columns.shape[1], columns.shape[2] - 1))
+    first = patches.cells.segments.sizes[:, None, None] - sums.sum(dim=-1, keepdim=True)
+    return torch.cat([first, sums], dim=-1)
+
+
+def histograms(cell_counts: Tensor, patches: Patches, num_regions: int, min_patch_size: int) -> Histograms:
+    """Add the counts of cells up to those of ROIs and of patches of at least ``min_patch_size`` points."""
+    cells = patches.cells
+    device = cell_counts.device
+    roi_counts = cell_counts.new_zeros(num_regions, *cell_counts.shape[1:]).index_add(0, cells.roi, cell_counts)
+    roi_sizes = torch.zeros(num_regions, dtype=torch.float64, device=device)
+    roi_sizes.index_add_(0, cells.roi, cells.segments.sizes.to(torch.float64))
+    large = (patches.sizes >= min_patch_size).nonzero()[:, 0]
+    # patches that are too small share one trash row, so that they cost neither memory nor gradient
+    slot = torch.full((len(patches) + 1,), len(large), dtype=torch.int64, device=device)
+    slot[large] = torch.arange(len(large), device=device)
+    sums = cell_counts.new_zeros(len(large) + 1, *cell_counts.shape[1:])
+    sums = sums.index_add(0, slot[patches.cell_patch], cell_counts)[:-1]
+    return Histograms(roi_counts, roi_sizes, sums, patches.sizes[large].to(torch.float64), patches.roi[large])
+
+
+def patch_distribution(tables: Histograms, options: SREOptions) -> Tensor:
+    """q_k (K', R, H): the smoothed histogram of every patch."""
+    sizes = tables.patch_sizes[:, None, None]
+    if options.prior > 0:
+        return (tables.patch_counts + options.prior * tables.roi_shares[tables.patch_roi]) / (sizes + options.prior)
+    return tables.patch_counts / sizes + options.smoothing
+
+
+def relative_entropy(tables: Histograms, options: SREOptions) -> Tensor:
+    """Gamma (M, R): the KL divergences of the patches from their ROI, weighted by their share of the members."""
+    shares = tables.roi_shares
+    own = (shares * shares.clamp(min=_TINY).log()).sum(dim=-1)
+    logs = patch_distribution(tables, options).clamp(min=_TINY).log()
+    cross = (shares[tables.patch_roi] * logs).sum(dim=-1)
+    return tables.per_roi(tables.patch_weights * (own[tables.patch_roi] - cross))
+
+
+def scorable(tables: Histograms, options: SREOptions) -> Tensor:
+    """Which ROIs count, (M, R): large enough, with enough patches, and not all in one bin."""
+    patches = tables.per_roi(torch.ones_like(tables.patch_weights))
+    enough = (tables.roi_sizes[:, None] >= options.min_roi_size) & (patches >= options.min_patches)
+    if options.drop_constant and options.prior == 0:
+        # soft memberships are never all in one bin; hard counts are exact
+        return enough & ~(tables.roi_counts == tables.roi_sizes[:, None, None]).any(dim=-1)
+    return enough.expand(tables.roi_counts.shape[:2])
+
+
+def score_tables(tables: Histograms, options: SREOptions) -> Tensor:
+    """Local scores (M, R), NaN where an ROI does not count."""
+    gamma = relative_entropy(tables, options)
+    return torch.where(scorable(tables, options), gamma, torch.nan)
+
+
+def spatial_relative_entropy(
+    performance: Any,
+    regions: Regions,
+    partition: Partition,
+    *,
+    bins: Bins = None,
+    bandwidth: float | None = None,
+    smoothing: float = 1e-8,
+    prior: float = 0.0,
+    min_patch_size: int = 10,
+    min_patches: int = 2,
+    min_roi_size: int = 1,
+    drop_constant: bool = True,
+) -> Tensor:
+    r"""Local SRE: how far the performance in the patches of an ROI is from the performance in the whole ROI.
+
+    .. math::
+        \gamma_m = \sum_k \frac{\#P_k}{\#N_m} \sum_j h_j(N_m) \log \frac{h_j(N_m)}{q_{kj}}, \qquad
+        q_k = h(P_k) + \mathrm{smoothing}
+
+    over the patches with at least ``min_patch_size`` members; with ``prior`` > 0 instead
+    :math:`q_k = (\#P_k h(P_k) + \mathrm{prior}\, h(N_m)) / (\#P_k + \mathrm{prior})`. Higher = more biased.
+
+    Args:
+        performance: (N,) or (N, R) real values, 1 = good; differentiable with a ``bandwidth`` or ``bins="probability"``.
+        regions: M ROIs over the N points.
+        partition: how an ROI is cut: ``DistanceLag``, ``DirectionSector``, ``ScaleGrid`` or a callable.
+        bins: see :func:`~geobias_torch.histograms.memberships`.
+        bandwidth: see :func:`~geobias_torch.histograms.memberships`.
+        smoothing: added to every share of a patch, not renormalised.
+        prior: pseudo-counts that shrink a patch to its ROI; replaces ``smoothing``.
+        min_patch_size: smaller patches are left out; weights are not renormalised.
+        min_patches: an ROI with fewer such patches is not scored.
+        min_roi_size: an ROI with fewer members is not scored.
+        drop_constant: an ROI whose members are all in one hard bin is not scored (ignored with a ``prior``).
+
+    Returns:
+        (M,) or (M, R) in nats, NaN where an ROI is not scored; float32 or float64 as ``performance``.
+
+    Raises:
+        ValueError: for NaN in ``performance``, shapes that differ, a partition wider than the radius, options out of range.
+
+    Example:
+        >>> import torch
+        >>> from geobias_torch import DirectionSector, Regions
+        >>> from geobias_torch.functional import spatial_relative_entropy
+        >>> lon = torch.linspace(-1, 1, 41)
+        >>> regions = Regions.from_points(lat=torch.zeros(41), lon=lon, radius=0.02, center_index=[20])
+        >>> spatial_relative_entropy((lon > 0.3).float(), regions, DirectionSector(2))
+        tensor([3.8796])
+
+    References:
+        GeoBS, Definitions 4.1-4.3 and Algorithm 1.
+    """
+    options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
+    performance = check_performance(performance, regions)
+    columns = memberships(performance if performance.ndim == 2 else performance[:, None], bins, bandwidth)
+    patches = regions.patches(partition)
+    tables = histograms(count_cells(columns, patches), patches, len(regions), min_patch_size)
+    local = score_tables(tables, options).to(performance.dtype)
+    return local if performance.ndim == 2 else local[:, 0]
+
+
+def noise_floor(
+    performance: Any,
+    regions: Regions,
+    partition: Partition,
+    *,
+    bins: Bins = None,
+    bandwidth: float | None = None,
+    smoothing: float = 1e-8,
+    prior: float = 0.0,
+    min_patch_size: int = 10,
+    min_patches: int = 2,
+    min_roi_size: int = 1,
+    drop_constant: bool = True,
+) -> Tensor:
+    r"""The local SRE that a model without geo-bias would score: its exact mean when values are shuffled within the ROI.
+
+    .. math::
+        f_m = \sum_k \frac{\#P_k}{\#N_m} \sum_{j: h_j > 0} h_j (\log h_j - \mathrm{E} \log q_{kj}(a)), \qquad
+        a \sim \mathrm{Hypergeometric}(\#N_m, \#N_m h_j, \#P_k)
+
+    Score minus floor is the excess, what the noise of small patches does not explain.
+
+    Args:
+        performance: as for :func:`spatial_relative_entropy`.
+        regions: as there.
+        partition: as there.
+        bins: as there; hard histograms only.
+        bandwidth: must be ``None``.
+        smoothing: as there.
+        prior: as there.
+        min_patch_size: as there.
+        min_patches: as there.
+        min_roi_size: as there.
+        drop_constant: as there.
+
+    Returns:
+        (M,) or (M, R) in nats, >= 0 up to the smoothing, NaN where the score is NaN; no gradient.
+
+    Raises:
+        ValueError: for soft memberships, and as :func:`spatial_relative_entropy`.
+
+    Example:
+        >>> import torch
+        >>> from geobias_torch import DirectionSector, Regions
+        >>> from geobias_torch.functional import noise_floor
+        >>> lon = torch.linspace(-1, 1, 41)
+        >>> regions = Regions.from_points(lat=torch.zeros(41), lon=lon, radius=0.02, center_index=[20])
+        >>> noise_floor((lon > 0.3).float(), regions, DirectionSector(2), prior=0.5)
+        tensor([0.0203])
+
+    References:
+        This library; see docs/definitions.md.
+    """
+    if not is_hard(bins, bandwidth):
+        raise ValueError(
+            "Expected hard histograms for the noise floor, but got soft memberships (`bandwidth` or `bins`)."
+        )
+    options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
+    performance = check_performance(performance, regions).detach()
+    columns = memberships(performance if performance.ndim == 2 else performance[:, None], bins)
+    patches = regions.patches(partition)
+    tables = histograms(count_cells(columns, patches), patches, len(regions), min_patch_size)
+    floor = floor_tables(tables, options).to(performance.dtype)
+    return floor if performance.ndim == 2 else floor[:, 0]
+
+
+def floor_tables(tables: Histograms, options: SREOptions) -> Tensor:
+    """Expected local scores (M, R) under shuffling within the ROI, NaN where an ROI does not count."""
+    shares = tables.roi_shares
+    own = (shares * shares.clamp(min=_TINY).log()).sum(dim=-1)
+    cross = (shares[tables.patch_roi] * _expected_log_share(tables, options)).sum(dim=-1)
+    floor = tables.per_roi(tables.patch_weights * (own[tables.patch_roi] - cross))
+    return torch.where(scorable(tables, options), floor, torch.nan)
+
+
+def _expected_log_share(tables: Histograms, options: SREOptions) -> Tensor:
+    """E log q_kj (K', R, H) when the members of the ROI are dealt out to its patches at random."""
+    marked = tables.roi_counts[tables.patch_roi]
+    population = tables.roi_sizes[tables.patch_roi][:, None, None].expand_as(marked)
+    drawn = tables.patch_sizes[:, None, None].expand_as(marked)
+    # an empty bin of the ROI has weight 0; so has an ROI that is not scored
+    needed = (marked > 0) & scorable(tables, options)[tables.patch_roi][..., None]
+    # counts are exact integers: equal cases, of which there are many, are worked out once
+    cases = torch.stack([t[needed] for t in (population, marked, drawn)]).to("cpu", torch.int64)
+    distinct, which = _distinct_cases(cases)
+
+    def log_share(a: Tensor, case: Tensor) -> Tensor:
+        population, marked, drawn = distinct[:, case]
+        if options.prior > 0:
+            return ((a + options.prior * (marked / population)) / (drawn + options.prior)).log()
+        return (a / drawn + options.smoothing).clamp(min=_TINY).log()
+
+    expected = torch.zeros_like(marked)
+    expected[needed] = hypergeometric_mean(*distinct, log_share)[which].to(marked.device)
+    return expected
+
+
+def _distinct_cases(cases: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct columns of (3, Q) and the position of every column among them."""
+    if cases.numel() and int(cases.max()) >= 1 << 21:
+        return torch.unique(cases, dim=1, return_inverse=True)
+    key = (cases[0] << 42) + (cases[1] << 21) + cases[2]
+    key, which = torch.unique(key, return_inverse=True)
+    return torch.stack([key >> 42, (key >> 21) & ((1 << 21) - 1), key & ((1 << 21) - 1)]), which
