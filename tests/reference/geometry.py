@@ -59,7 +59,7 @@ def local_frame(lat, lon, center_lat, center_lon):
 
 
 def members(lat, lon, center_lat, center_lon, radius, max_members=None):
-    """Row numbers, ascending, of the points within `radius` of the centre; only the nearest if `max_members` is given."""
+    """Row numbers, ascending, of the points within `radius` of the centre; only the nearest with `max_members`."""
     distance = local_frame(lat, lon, center_lat, center_lon).distance
     inside = np.flatnonzero(distance <= radius)
     if max_members is not None and len(inside) > max_members:

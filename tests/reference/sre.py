@@ -1,7 +1,8 @@
 """Spatial relative entropy, its noise floor and its loss forms, one ROI and one patch at a time, in float64.
 
 Written from the definitions; imports nothing of geobias_torch. Readings of what they leave open:
-- `drop_constant` with soft or "probability" memberships looks at the hard bins of the same values ("probability": < .5, >= .5);
+- `drop_constant` with soft or "probability" memberships looks at the hard bins of the same values (for "probability"
+  those are < .5 and >= .5);
 - graticule cells: a latitude index that reaches k by rounding is clamped, a longitude outside -k..k-1 is in no patch;
 - "mean performance" of the one-sided rule is the mean of the values, not of the memberships;
 - `target="fixed"` in the KL loss freezes h(N) wherever it stands: as target and as prior of q.
@@ -32,9 +33,7 @@ def direction_sector(n):
     return ids
 
 
-def scale_grid(scale, frame="tangent"):
-    kind = frame
-
+def scale_grid(scale, kind="tangent"):
     def ids(frame, radius):
         k = _count(radius, scale)
         if kind == "tangent":
@@ -112,7 +111,8 @@ def _blend(patch_histogram, size, roi_histogram, smoothing, prior):
 
 
 def _kl(p, q):
-    return sum(p_j * (math.log(p_j) - (math.log(q_j) if q_j > 0 else -math.inf)) for p_j, q_j in zip(p, q, strict=True) if p_j > 0)
+    pairs = [(p_j, q_j) for p_j, q_j in zip(p, q, strict=True) if p_j > 0]
+    return sum(p_j * math.log(p_j / q_j) if q_j > 0 else math.inf for p_j, q_j in pairs)
 
 
 def _counts(values, inside, scored, bins, prior, min_patches, min_roi_size, drop_constant):
