@@ -1,0 +1,127 @@
+"""Sphere2Vec against TorchSpatial's code, and what an encoder must survive; the FFN."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from training.encoders import FFN, Sphere2Vec
+
+DEFAULT = Path(__file__).parents[2] / "../shared/data/torchspatial_encodings.json"
+ENCODINGS = Path(os.environ.get("GEOBIAS_ENCODINGS", DEFAULT))
+
+
+@pytest.mark.skipif(not ENCODINGS.exists(), reason=f"no {ENCODINGS}")
+def test_sphere_c_equals_torchspatial():
+    published = json.loads(ENCODINGS.read_text())
+    lat, lon = torch.tensor(published["points_lat_lon_deg"], dtype=torch.float64).T
+    theirs = published["encodings"]["sphere2vec_c_S3_min0.01_max1"]
+    encoder = Sphere2Vec(scales=3, min_radius=0.01, max_radius=1.0)
+    torch.testing.assert_close(encoder.frequencies, torch.tensor(theirs["freq_list"], dtype=torch.float64))
+    # ours: kind by kind, finest first; theirs scale by scale or kind by kind: the columns are matched by value
+    ours = encoder.double()(lat, lon)[0]
+    expected = torch.tensor(theirs["values"], dtype=torch.float64)
+    distance = (ours[:, :, None] - expected[:, None, :]).abs().amax(dim=0)  # (ours, theirs)
+    assert sorted(distance.argmin(dim=1).tolist()) == list(range(9))
+    assert distance.amin(dim=1).max() < 1e-5
+
+
+def test_formula_by_hand_at_one_point():
+    encoding, located = Sphere2Vec(scales=1, min_radius=0.5, max_radius=1.0).double()(
+        lat=torch.tensor([30.0]), lon=torch.tensor([45.0])
+    )
+    expected = [3**0.5 / 2, 0.0, 0.5]  # f = 2: sin 60, cos 60 cos 90, cos 60 sin 90
+    torch.testing.assert_close(encoding[0], torch.tensor(expected, dtype=torch.float64))
+    assert located.all()
+
+
+def test_angles_are_float64_and_the_result_has_the_modules_dtype():
+    lat, lon = torch.tensor([51.4775], dtype=torch.float64), torch.tensor([179.123456789], dtype=torch.float64)
+    encoder = Sphere2Vec(scales=4, min_radius=1e-4, max_radius=1.0)
+    exact = encoder.double()(lat, lon)[0]
+    for dtype in (torch.float32, torch.bfloat16):
+        encoding = encoder.to(dtype)(lat, lon)[0]
+        assert encoding.dtype == dtype
+        torch.testing.assert_close(encoding, exact.to(dtype), rtol=0, atol=0)
+    assert encoder.frequencies.dtype == torch.float64
+
+
+def test_a_saved_encoder_comes_back_with_its_frequencies():
+    saved = Sphere2Vec(scales=4, min_radius=0.01).half().state_dict()
+    fresh = Sphere2Vec(scales=4, min_radius=0.3)
+    fresh.load_state_dict(saved)
+    assert torch.equal(fresh.frequencies, Sphere2Vec(scales=4, min_radius=0.01).frequencies)
+
+
+def test_rows_without_a_location_are_zeros_and_said():
+    lat, lon = torch.tensor([1.0, float("nan"), 2.0, 3.0]), torch.tensor([1.0, 0.0, float("inf"), 4.0])
+    encoding, located = Sphere2Vec()(lat, lon)
+    assert located.tolist() == [True, False, False, True]
+    assert (encoding[~located] == 0).all()
+    assert encoding.isfinite().all()
+
+
+def test_periodic_has_no_seam():
+    lat, east, west = torch.tensor([10.0]), torch.tensor([180.0]), torch.tensor([-180.0])
+    smooth, cut = Sphere2Vec(min_radius=0.01, periodic=True).double(), Sphere2Vec(min_radius=0.01).double()
+    torch.testing.assert_close(smooth(lat, east)[0], smooth(lat, west)[0])
+    assert not torch.allclose(cut(lat, east)[0], cut(lat, west)[0], atol=0.1)
+    assert (smooth.frequencies >= 1).all()
+
+
+def test_wavelength_is_where_a_scale_repeats():
+    encoder = Sphere2Vec(scales=3, min_radius=0.02, max_radius=0.5).double()
+    degrees = torch.rad2deg(encoder.wavelengths_km() / 6371.0088)
+    start = torch.full((3,), 10.0, dtype=torch.float64)
+    lon = torch.zeros(3, dtype=torch.float64)
+    here, there = encoder(start, lon)[0], encoder(start + degrees, lon)[0]
+    torch.testing.assert_close(here[:, :3].diagonal(), there[:, :3].diagonal())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"scales": 0}, "`scales` of at least 1, but got 0"),
+        ({"min_radius": 0.0}, "0 < `min_radius` <= `max_radius`"),
+        ({"min_radius": 2.0, "max_radius": 1.0}, "but got 2.0 and 1.0"),
+        ({"variant": "sphereM"}, "'sphereC', but got 'sphereM'"),
+    ],
+)
+def test_refused_settings(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        Sphere2Vec(**arguments)
+
+
+def test_refused_shapes():
+    with pytest.raises(ValueError, match=r"same shape \(N,\), but got \(2,\) and \(3,\)"):
+        Sphere2Vec()(torch.zeros(2), torch.zeros(3))
+
+
+def test_ffn_normalises_hidden_blocks_only_and_skips_where_sizes_match():
+    torch.manual_seed(0)
+    ffn = FFN(in_features=6, out_features=3, hidden=8, layers=2)
+    x = torch.randn(5, 6)
+    assert [block.skip for block in ffn.blocks] == [False, True]
+    hidden = ffn.blocks(x)
+    torch.testing.assert_close(hidden.mean(dim=1), torch.zeros(5), atol=1e-5, rtol=0)
+    assert (ffn(x) < 0).any()
+    relu = FFN(in_features=6, out_features=3, hidden=8, layers=2, final_activation="relu")
+    relu.load_state_dict(ffn.state_dict())
+    torch.testing.assert_close(relu(x), ffn(x).relu())
+
+
+def test_a_block_by_hand():
+    ffn = FFN(in_features=4, out_features=4, hidden=4, layers=1, activation="gelu")
+    x = torch.randn(3, 4)
+    linear, norm = ffn.blocks[0].transform[0], ffn.blocks[0].norm
+    torch.testing.assert_close(ffn(x), ffn.last(norm(x + torch.nn.functional.gelu(linear(x)))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"), [({"layers": -1}, "`layers` of at least 0"), ({"activation": "sine"}, "but got 'sine'")]
+)
+def test_ffn_refuses(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        FFN(in_features=2, out_features=1, **arguments)
