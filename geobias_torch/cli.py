@@ -254,9 +254,7 @@ def _print_settings(scored: ScoredTable) -> None:
 
 
 def _print_notes(scored: ScoredTable) -> None:
-    print(
-        "Higher = more biased. Excess = value - noise floor (what a model without geo-bias would get). - = not scorable."
-    )
+    print("Higher = more biased. Excess = value - noise floor (the value without any geo-bias). - = not scorable.")
     print(f"SSI looks at the {scored.settings['ssi_max_members']} nearest members of a region.")
     if "spad" in scored.scores:
         print(f"SPAD is in percent; its standard error is {_number(scored.scores['spad_se'])}.")

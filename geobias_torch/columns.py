@@ -126,9 +126,12 @@ def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[
     header: list[str] = []
     for candidate in ",;\t":
         lines.seek(0)
-        fields: list[str] = next(filter(None, csv.reader(lines, delimiter=candidate, skipinitialspace=True)), [])
-        if len(fields) > len(header):
-            header, delimiter, rest = fields, candidate, lines.tell()
+        # empty lines above the header count for Arrow, empty lines below do not
+        for above, fields in enumerate(csv.reader(lines, delimiter=candidate, skipinitialspace=True)):
+            if len(fields) > len(header):
+                header, delimiter, rest, skip = fields, candidate, lines.tell(), above + 1
+            if fields:
+                break
     if not header:
         raise ValueError(f"Expected a prediction table, but got only empty lines in {path}.")
     lines.seek(rest)
@@ -144,7 +147,7 @@ def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[
     # Columns are told apart by position: names may be there twice. One thread: row numbers are known only then.
     ids = [str(position) for position in range(len(header))]
     options = (
-        arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=ids, skip_rows_after_names=1),
+        arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=ids, skip_rows_after_names=skip),
         arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember),
         arrow_csv.ConvertOptions(include_columns=[ids[i] for i in taken], column_types=dict.fromkeys(ids, pa.string())),
     )
@@ -160,7 +163,7 @@ def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[
             row = ragged[0]
             raise ValueError(
                 f"Expected {row.expected_columns} fields as in the header, but got {row.actual_columns} "
-                f"{place(path, row.number - 2)}."
+                f"{place(path, row.number - 1 - skip)}."
             ) from error
 
     return names, blocks()

@@ -196,7 +196,7 @@ def _draw_marks(axes: Axes, lon: np.ndarray, lat: np.ndarray, values: np.ndarray
     scored = ~np.isnan(values)
     # the more marks, the smaller: about a fifth of the map would be covered if none overlapped
     size = float(np.clip(0.2 * area * 72**2 / len(values), 2.5, 30))
-    style = {"s": size, "linewidths": 0, "rasterized": len(values) > 2000}
+    style: dict[str, Any] = {"s": size, "linewidths": 0, "rasterized": len(values) > 2000}
     axes.scatter(lon[~scored], lat[~scored], color=_UNSCORED, alpha=0.7, zorder=2, **style)
     if not scored.any():
         return None
@@ -213,7 +213,7 @@ def _draw_legend(axes: Axes, figure: Any, values: np.ndarray, members: np.ndarra
     from matplotlib.lines import Line2D
 
     unscored = int(np.isnan(values).sum())
-    entries = [
+    entries: list[tuple[Any, str]] = [
         (colormaps["viridis_r"](0.6), f"scored: {len(values) - unscored:,} of {len(values):,} ROIs"),
         *([(to_rgba(_UNSCORED), f"could not be scored: {unscored:,}")] if unscored else []),
         ("none", f"members of the median ROI: {int(np.median(members)):,}"),

@@ -170,5 +170,6 @@ def same_points(first: PredictionTable, other: PredictionTable) -> np.ndarray:
 
 
 def _points(table: PredictionTable) -> np.ndarray:
-    """(N, 2) latitude and longitude within [0, 360) of the rows that are scored."""
-    return np.stack([table.lat, np.mod(table.lon, 360)], axis=1)[table.kept]
+    """(N, 2) latitude and longitude within [-180, 180) of the rows that are scored."""
+    lon = np.where((table.lon >= -180) & (table.lon < 180), table.lon, np.mod(table.lon + 180, 360) - 180)
+    return np.stack([table.lat, lon], axis=1)[table.kept].round(9)  # a whole turn costs the last digits
