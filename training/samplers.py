@@ -1,0 +1,129 @@
+"""Batches that contain whole ROIs: without them a geo-bias loss would see a handful of scattered points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from geobias_torch import Regions
+
+__all__ = ["RoiBatchSampler", "RoiDraw"]
+
+
+@dataclass(frozen=True)
+class RoiDraw:
+    """The rows of one step: random points for the task loss, ROI samples for the geo-bias term.
+
+    Attributes:
+        random_rows: rows of the training split for the task loss, shape (points,).
+        member_rows: rows of the ROI samples, ROI by ROI, shape (Q,). A row may be in several samples and random too.
+        offsets: sample m is ``member_rows[offsets[m]:offsets[m + 1]]``, shape (rois + 1,).
+        center_rows: row at the centre of each ROI, shape (rois,).
+    """
+
+    random_rows: Tensor
+    member_rows: Tensor
+    offsets: Tensor
+    center_rows: Tensor
+
+
+class RoiBatchSampler(Sampler[RoiDraw]):
+    """Each step draws ``points`` random rows and ``rois`` ROIs, at most ``max_members`` members of each.
+
+    ROI centres are drawn uniformly, without replacement within a step, among the rows with at least ``min_members``
+    rows within ``radius``; the members of a ROI without replacement; the random rows with replacement. A draw depends
+    on ``(seed, epoch, step)`` only: neither on the loss in use nor on the number of workers, so runs with and without a
+    geo-bias loss see the same batches.
+
+    Give it to a loader as ``DataLoader(points, sampler=sampler, batch_size=None)``: every draw is then a whole batch,
+    made by ``points[draw]``. Lightning calls ``set_epoch`` by itself and, with several devices, deals the steps of an
+    epoch out among them. The full list of members is kept (4 bytes a pair).
+
+    Args:
+        lat: latitude of the training rows in degrees, shape (N,).
+        lon: longitude of the training rows in degrees, shape (N,).
+        radius: of the ROIs, in radians.
+        steps: steps per epoch.
+        points: random rows per step.
+        rois: ROIs per step.
+        min_members: rows that an ROI needs, itself included.
+        max_members: rows drawn from an ROI at most.
+        seed: of all draws.
+
+    Raises:
+        ValueError: if a count is below 1, or fewer than ``rois`` rows have enough others around them.
+
+    Example:
+        >>> import torch
+        >>> from training.samplers import RoiBatchSampler
+        >>> lat, lon = torch.linspace(-1, 1, 50), torch.linspace(-1, 1, 50)
+        >>> sampler = RoiBatchSampler(lat, lon, radius=0.1, steps=2, points=4, rois=1, min_members=10, max_members=8)
+        >>> [(len(draw.random_rows), len(draw.member_rows)) for draw in sampler]
+        [(4, 8), (4, 8)]
+    """
+
+    def __init__(
+        self,
+        lat: Tensor,
+        lon: Tensor,
+        *,
+        radius: float,
+        steps: int = 100,
+        points: int = 1024,
+        rois: int = 24,
+        min_members: int = 30,
+        max_members: int = 96,
+        seed: int = 0,
+    ) -> None:
+        counts = {
+            "steps": steps, "points": points, "rois": rois, "min_members": min_members, "max_members": max_members
+        }  # fmt: skip
+        for name, count in counts.items():
+            if count < 1:
+                raise ValueError(f"Expected `{name}` of at least 1, but got {count}.")
+        regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
+        self.centers = (regions.sizes >= min_members).nonzero()[:, 0]
+        if len(self.centers) < rois:
+            raise ValueError(
+                f"Expected at least {rois} rows (`rois`) with {min_members} rows within the radius (`min_members`), "
+                f"but got {len(self.centers)}: lower `min_members` or `rois`, or raise `radius`."
+            )
+        self.num_rows = regions.num_points
+        self.members = regions.members
+        self.offsets = regions.offsets
+        self.steps = steps
+        self.points = points
+        self.rois = rois
+        self.max_members = max_members
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the draws: the same epoch gives the same ones."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[RoiDraw]:
+        for step in range(self.steps):
+            yield self._draw(step)
+
+    def _draw(self, step: int) -> RoiDraw:
+        # Mixed, not added: seed 0 in epoch 1 must not draw what seed 1 draws in epoch 0.
+        mixed = np.random.SeedSequence([self.seed, self.epoch, step]).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(mixed[0]))
+        random_rows = torch.randint(self.num_rows, (self.points,), generator=generator)
+        center_rows = self.centers[torch.randperm(len(self.centers), generator=generator)[: self.rois]]
+        samples = []
+        for center in center_rows.tolist():
+            members = self.members[int(self.offsets[center]) : int(self.offsets[center + 1])]
+            chosen = torch.randperm(len(members), generator=generator)[: self.max_members]
+            samples.append(members[chosen].long())
+        sizes = torch.tensor([0] + [len(sample) for sample in samples])
+        return RoiDraw(random_rows, torch.cat(samples), sizes.cumsum(0), center_rows)
