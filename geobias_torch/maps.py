@@ -113,16 +113,12 @@ def _view(lat: np.ndarray, lon: np.ndarray) -> tuple[float, float, float, float]
     ordered = np.unique(np.mod(lon + 180, 360) - 180)
     gaps = np.diff(ordered, append=ordered[0] + 360)
     widest = int(gaps.argmax())
-    if gaps[widest] < 90:
-        west, east = -180.0, 180.0
-    else:
-        west = float(ordered[(widest + 1) % len(ordered)])
-        east = west + 360 - float(gaps[widest])
+    west = float(ordered[(widest + 1) % len(ordered)])
+    east = west + 360 - float(gaps[widest])
     south, north = float(lat.min()), float(lat.max())
     # a margin, nothing smaller than 4 degrees, and a shape between 2 : 1 and 5 : 4
     pad = max(0.04 * max(east - west, north - south), 2.0)
-    if east - west < 360:
-        west, east = west - pad, min(east + pad, west - pad + 360)
+    west, east = west - pad, east + pad
     south, north = max(south - pad, -90.0), min(north + pad, 90.0)
     missing = 0.5 * (east - west) / _stretch(south, north) - (north - south)
     if missing > 0:
@@ -131,6 +127,8 @@ def _view(lat: np.ndarray, lon: np.ndarray) -> tuple[float, float, float, float]
     if missing > 0:
         missing = min(missing, 360 - (east - west))
         west, east = west - missing / 2, east + missing / 2
+    if east - west > 270:
+        west, east = -180.0, 180.0  # the world as everybody knows it
     return west, east, south, north
 
 

@@ -117,16 +117,25 @@ def test_parquet_types(tmp_path):
         ("lat,lon,hit\n\n\n", "Expected rows under the header, but got none"),
         ("lat,lon\n1,2\n", r"column with the performance \(one of hit@1, .*`value`\), but got `lat`, `lon` in"),
         ("1.5,2,1\n1.5,2,0\n", r"the first line must name the columns"),
-        ("lat,lon,hit,Hit\n1,2,1,1\n", r"one column for the performance, but got `hit` \(column 3\) and `Hit` \(column 4\)"),
-        ("lat,lat,lon,hit\n1,1,2,1\n", r"one column for the latitude, but got `lat` \(column 1\) and `lat` \(column 2\)"),
-        ("lat,lon,hit\n1,2,1\n1,2,good\n", r"in the column `hit`, but got 'good' at data row 2 of .* \(data row 1 is the first"),
+        (
+            "lat,lon,hit,Hit\n1,2,1,1\n",
+            r"one column for the performance, but got `hit` \(column 3\) and `Hit` \(column 4\)",
+        ),
+        (
+            "lat,lat,lon,hit\n1,1,2,1\n",
+            r"one column for the latitude, but got `lat` \(column 1\) and `lat` \(column 2\)",
+        ),
+        (
+            "lat,lon,hit\n1,2,1\n1,2,good\n",
+            r"in the column `hit`, but got 'good' at data row 2 of .* \(data row 1 is the first",
+        ),
         ("lat,lon,hit\n1,2,1\n1,N 9,1\n", r"in the column `lon`, but got 'n 9' at data row 2"),
         ("lat;lon;hit\n1;2;1\n48,5;9,1;1\n", r"got '48,5' at data row 2 .*\(write a decimal point, not a comma\)"),
         ("lat,lon,hit\n1,2,1\n1,2,inf\n", r"finite numbers in the column `hit`, but got inf at data row 2"),
         ("lat,lon,hit\n1,2,1\n1,2\n", r"Expected 3 fields as in the header, but got 2 at data row 2"),
         ("\n\nlat,lon,hit\n1,2,1\n\n1,2,1,1\n", r"Expected 3 fields as in the header, but got 4 at data row 2"),
         ('lat,lon,hit\n1,2,"1\n1,2,1\n', r"in the column `hit`, but got .* at data row 1"),
-        ('lat,lon,hit\n1,2,1\n' + "x" * 17_000_000, r"a quote that is never closed"),
+        ("lat,lon,hit\n1,2,1\n" + "x" * 17_000_000, r"a quote that is never closed"),
         (b"PK\x03\x04\x00\x00lat,lon,hit\n", r"Expected text \(UTF-8\) or Parquet, but got .* another kind of file"),
         ("lat,lon,hit\n1,2,1\n".encode("utf-16"), r"Expected text \(UTF-8\)"),
         ("lat,lon,hit\n1,2,é\n".encode("latin-1"), r"invalid UTF8"),
@@ -191,7 +200,9 @@ def test_signed_hits_become_zero_and_one(write):
 
 
 def test_latitude_out_of_range(write):
-    with pytest.raises(ValueError, match=r"Expected `lat` in degrees within \[-90, 90\], but got 91 at data row 3 of .*\.$"):
+    with pytest.raises(
+        ValueError, match=r"Expected `lat` in degrees within \[-90, 90\], but got 91 at data row 3 of .*\.$"
+    ):
         read_predictions(write("lat,lon,hit\n1,2,1\n1,2,1\n91,100,1\n"))
     with pytest.raises(ValueError, match=r"but got 120 at data row 2 .* swapped\?"):
         read_predictions(write("lat,lon,hit\n1,2,1\n120,-30,1\n,,\n"))
@@ -205,7 +216,9 @@ def test_a_million_rows(write):
     assert table.performance.sum() == 500_000
 
 
-@pytest.mark.parametrize(("text", "radians"), [("0.05", 0.05), (" 1 ", 1.0), ("6371.0088km", 1.0), ("6371.0088 km", 1.0)])
+@pytest.mark.parametrize(
+    ("text", "radians"), [("0.05", 0.05), (" 1 ", 1.0), ("6371.0088km", 1.0), ("6371.0088 km", 1.0)]
+)
 def test_lengths(text, radians):
     assert parse_length(text) == pytest.approx(radians)
 
@@ -255,7 +268,9 @@ def test_dropped_rows_are_no_points(write):
 def test_other_points_are_refused(write):
     first = read_predictions(write("lat,lon,hit\n1,2,1\n3,4,0\n3,4,1\n", "first.csv"))
     other = read_predictions(write("lat,lon,hit\n1,2,1\n,,\n3,4.5,0\n3,4,1\n", "other.csv"))
-    with pytest.raises(ValueError, match=r"the same points in .*first.csv and .*other.csv, but got \(3, 4\) .* data row 2 of .*first"):
+    with pytest.raises(
+        ValueError, match=r"the same points in .*first.csv and .*other.csv, but got \(3, 4\) .* data row 2 of .*first"
+    ):
         same_points(first, other)
     more = read_predictions(write("lat,lon,hit\n1,2,1\n3,4,0\n3,4,1\n7,8,1\n", "more.csv"))
     with pytest.raises(ValueError, match=r"but got \(7, 8\) more often .* data row 4 of .*more.csv"):
@@ -343,9 +358,14 @@ def test_nothing_is_left_after_an_error(tmp_path):
     write_json({"a": 1}, path)
     with pytest.raises(ValueError, match="Out of range float"):
         write_json({"a": float("nan")}, path)
-    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert os.listdir(tmp_path) == ["scores.json"]
     assert json.loads(path.read_text()) == {"a": 1}
 
