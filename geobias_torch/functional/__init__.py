@@ -2,5 +2,6 @@
 
 from geobias_torch.functional.reduce import GlobalScore, reduce_scores
 from geobias_torch.functional.sre import noise_floor, spatial_relative_entropy
+from geobias_torch.functional.ssi import spatial_self_information
 
-__all__ = ["GlobalScore", "noise_floor", "reduce_scores", "spatial_relative_entropy"]
+__all__ = ["GlobalScore", "noise_floor", "reduce_scores", "spatial_relative_entropy", "spatial_self_information"]

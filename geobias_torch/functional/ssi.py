@@ -1,0 +1,262 @@
+"""Spatial self-information: how surprising the spatial pattern of an ROI is under random placement of its values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from geobias_torch.functional.sre import check_performance
+from geobias_torch.graphs import Graph
+from geobias_torch.regions import Regions
+
+_MAX_VALUES = 32  # distinct values that the value scheme takes
+_LOG_2PI = math.log(2 * math.pi)
+_CODINGS = (None, "signed", "centred", "raw")
+
+
+def spatial_self_information(
+    performance: Any | None,
+    regions: Regions,
+    *,
+    coding: Literal["signed", "centred", "raw"] | None = None,
+    k: int = 4,
+    background: Literal["fibonacci", "concentric"] = "fibonacci",
+    background_ratio: float = 5,
+    max_members: int | None = 100,
+    null: Literal["permutation", "value_scheme"] = "permutation",
+    surprisal: Literal["density", "two_sided"] = "density",
+    floor: float | None = None,
+    ties: Literal["share", "index"] = "share",
+) -> Tensor:
+    r"""Local SSI: the surprisal of the spatial autocorrelation among the members of an ROI and empty background points.
+
+    .. math::
+        G = \sum_{ij} w_{ij} (z_i - \bar z)(z_j - \bar z), \qquad
+        \mathrm{SSI} = -\log \mathcal{N}(G; \mu, \sigma^2)
+
+    with weights 1 for the k nearest other points and :math:`\mu, \sigma^2` the moments of G when the values are assigned to
+    the points at random. Higher = more biased.
+
+    Args:
+        performance: (N,) or (N, R) real values, 1 = good; ``None``: unmarked, the pattern of the locations alone.
+        regions: M ROIs over the N points.
+        coding: values of the members (background is 0): ``"signed"``: -1/+1 (default for two-valued performance);
+            ``"centred"``: minus the members' mean (default otherwise); ``"raw"``.
+        k: number of neighbours; ties at the k-th distance share what is left of k.
+        background: ``"fibonacci"``: lattice on the cap; ``"concentric"``: the rings of the published code.
+        background_ratio: background points per member; 0: the pure pattern of performance.
+        max_members: the nearest so many members take part (ties kept), ``None``: all.
+        null: ``"permutation"``: exact randomisation moments; ``"value_scheme"``: those of the published code.
+        surprisal: ``"density"`` of the normal, or ``"two_sided"`` tail probability.
+        floor: added to the density inside the logarithm (published: 1e-256); ``None``: no cap.
+        ties: ``"share"``, or ``"index"``: by row order, as published.
+
+    Returns:
+        (M,) or (M, R) in nats, NaN where an ROI cannot be scored (too few points, no variance, all values alike).
+
+    Raises:
+        ValueError: for NaN in ``performance``, unknown names, ``coding="signed"`` with other than two values, and with the
+            value scheme more than 32 distinct values or ``background_ratio`` < 3.
+
+    Example:
+        >>> import torch
+        >>> from geobias_torch import Regions
+        >>> from geobias_torch.functional import spatial_self_information
+        >>> lon = torch.linspace(10, 11, 12)
+        >>> regions = Regions.from_points(lat=torch.full((12,), 50.0), lon=lon, radius=0.02, center_index=[6])
+        >>> spatial_self_information((lon > 10.5).float(), regions)
+        tensor([...])
+
+    References:
+        GeoBS, Section 4.2 and Algorithm 2; Wang et al., arXiv 2405.18459; Cliff & Ord, Spatial Processes (1981), moments.
+    """
+    _check_choice("coding", coding, _CODINGS)
+    _check_choice("null", null, ("permutation", "value_scheme"))
+    _check_choice("surprisal", surprisal, ("density", "two_sided"))
+    if floor is not None and not 0 <= floor < 1:
+        raise ValueError(f"Expected `floor` within [0, 1), but got {floor}.")
+    if null == "value_scheme" and not background_ratio >= 3:
+        raise ValueError(f'Expected `background_ratio` >= 3 with null="value_scheme", but got {background_ratio}.')
+    marked = performance is not None
+    if performance is None:
+        performance, coding = torch.ones(regions.num_points), "raw"
+    performance = check_performance(performance, regions)
+    values = performance if performance.ndim == 2 else performance[:, None]
+    coding = coding or _default_coding(values)
+    graph = regions.graph(
+        k=k, background=background, background_ratio=background_ratio, max_members=max_members, ties=ties
+    )
+    pattern = _Pattern.of(_signed(values) if coding == "signed" else values, graph, coding == "centred")
+    mean, variance = pattern.permutation_moments() if null == "permutation" else pattern.value_scheme_moments(k)
+    # the variance is what is left of larger terms: below this share of them it is rounding noise
+    scored = (pattern.totals >= max(k + 2, 4))[:, None] & (variance > 1e-12 * (mean**2 + variance))
+    if marked:
+        scored = scored & pattern.differ()
+    # where() on both sides of the logarithm: an ROI that is not scored must not put NaN into the gradient
+    deviation = torch.where(scored, pattern.quadratic_form() - mean, 0.0)
+    local = surprisal_of(deviation, torch.where(scored, variance, 1.0), surprisal, floor)
+    local = torch.where(scored, local, torch.nan).to(performance.dtype)
+    return local if performance.ndim == 2 else local[:, 0]
+
+
+def surprisal_of(deviation: Tensor, variance: Tensor, surprisal: str, floor: float | None = None) -> Tensor:
+    """Surprisal in nats of a deviation from the mean of a normal distribution."""
+    t2 = deviation**2 / variance
+    if surprisal == "two_sided":
+        # float64 throughout: the float32 gradient of log_ndtr is wrong in the tail
+        return -math.log(2) - torch.special.log_ndtr(-t2.clamp(min=1e-300).sqrt())
+    log_density = -0.5 * (t2 + variance.log() + _LOG_2PI)
+    if floor:
+        log_density = torch.logaddexp(log_density, log_density.new_tensor(math.log(floor)))
+    return -log_density
+
+
+def surprisal_floor(variance: Tensor, surprisal: str) -> Tensor:
+    """Expected surprisal where the null is true: log sigma + (1 + log 2 pi) / 2 for the density, 1 for the two tails."""
+    return torch.ones_like(variance) if surprisal == "two_sided" else 0.5 * (variance.log() + 1 + _LOG_2PI)
+
+
+def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"Expected `{name}` to be one of {choices}, but got {value!r}.")
+
+
+def _default_coding(values: Tensor) -> str:
+    """Two-valued performance is coded -1/+1; asked of all points, so that every ROI is coded alike."""
+    low, high = (values.amin(), values.amax()) if values.numel() else (0, 0)
+    return "signed" if bool(((values == low) | (values == high)).all()) and bool(low < high) else "centred"
+
+
+def _signed(values: Tensor) -> Tensor:
+    low, high = values.amin(), values.amax()
+    if values.numel() and not bool(((values == low) | (values == high)).all()):
+        raise ValueError('Expected `performance` with two values for coding="signed", but got more.')
+    return torch.where(values == high, 1.0, -1.0).to(values.dtype)
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """Values of the members of every ROI on their graph, R columns, float64; the background is 0."""
+
+    z: Tensor  # (P', R)
+    graph: Graph
+    roi: Tensor  # (P',)
+    values: Tensor  # (N, R) before centring
+
+    @classmethod
+    def of(cls, values: Tensor, graph: Graph, centre: bool) -> _Pattern:
+        values = values.to(torch.float64)
+        roi = graph.roi
+        z = values[graph.segments.members.long()]
+        pattern = cls(z, graph, roi, values)
+        if not centre:
+            return pattern
+        mean = pattern._per_roi(z) / graph.segments.sizes.clamp(min=1)[:, None]
+        return cls(z - mean[roi], graph, roi, values)
+
+    def _per_roi(self, values: Tensor) -> Tensor:
+        """Sum member values (P', R) over every ROI: (M, R)."""
+        return values.new_zeros(len(self.graph.background), values.shape[1]).index_add(0, self.roi, values)
+
+    @property
+    def totals(self) -> Tensor:
+        """Number of points n + B of every ROI."""
+        return self.graph.segments.sizes + self.graph.background
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """Mean value (M, R) over members and background."""
+        return self._per_roi(self.z) / self.totals.clamp(min=1)[:, None]
+
+    @cached_property
+    def deviation(self) -> Tensor:
+        """z minus the mean (P', R); that of the background is ``-mean``."""
+        return self.z - self.mean[self.roi]
+
+    def quadratic_form(self) -> Tensor:
+        """G (M, R)."""
+        graph, d = self.graph, self.deviation
+        pairs = graph.weight[:, None] * d[graph.source] * d[graph.target]
+        inner = pairs.new_zeros(d.shape).index_add(0, graph.source, pairs)
+        mixed = -self.mean[self.roi] * graph.outside[:, None] * d
+        return self._per_roi(inner + mixed) + graph.between[:, None] * self.mean**2
+
+    def differ(self) -> Tensor:
+        """Whether the members of an ROI have different values, (M, R)."""
+        index = self.roi[:, None].expand_as(self.z)
+        z = self.values.detach()[self.graph.segments.members.long()]
+        low = z.new_full((len(self.graph.background), z.shape[1]), torch.inf).scatter_reduce(0, index, z, "amin")
+        high = z.new_full(low.shape, -torch.inf).scatter_reduce(0, index, z, "amax")
+        return high > low
+
+    def permutation_moments(self) -> tuple[Tensor, Tensor]:
+        """Exact mean and variance (M, R) of G over all assignments of the values to the points."""
+        background = self.graph.background[:, None]
+        n = self.totals.clamp(min=4).to(torch.float64)[:, None]
+        m2 = (self._per_roi(self.deviation**2) + background * self.mean**2) / n
+        m4 = (self._per_roi(self.deviation**4) + background * self.mean**4) / n
+        s0, s1, s2 = (s[:, None] for s in (self.graph.s0, self.graph.s1, self.graph.s2))
+        mean = -s0 * m2 / (n - 1)
+        normal = n * ((n**2 - 3 * n + 3) * s1 - n * s2 + 3 * s0**2)
+        heavy = (n**2 - n) * s1 - 2 * n * s2 + 6 * s0**2
+        second = (m2**2 * normal - m4 * heavy) / ((n - 1) * (n - 2) * (n - 3))
+        return mean, second - mean**2
+
+    def value_scheme_moments(self, k: int) -> tuple[Tensor, Tensor]:
+        """Mean and variance (M, R) of G under the value scheme of Wang et al., for few distinct values."""
+        moments = [self._value_scheme_column(column, k) for column in range(self.z.shape[1])]
+        return torch.stack([mean for mean, _ in moments], dim=1), torch.stack([variance for _, variance in moments], dim=1)
+
+    def _value_scheme_column(self, column: int, k: int) -> tuple[Tensor, Tensor]:
+        values, which = torch.unique(self.values[:, column].detach(), return_inverse=True)
+        if len(values) + 1 > _MAX_VALUES:
+            raise ValueError(
+                f'Expected at most {_MAX_VALUES} distinct values with null="value_scheme", but got {len(values) + 1} '
+                "with the background."
+            )
+        members = self.graph.segments.members.long()
+        one_hot = torch.nn.functional.one_hot(which[members], len(values)).to(torch.float64)
+        counts = self._per_roi(one_hot)  # (M, V)
+        # what the coding took from every value of an ROI, so that c is the value as coded
+        taken = self._per_roi(self.values[members] - self.z)[:, column] / self.graph.segments.sizes.clamp(min=1)
+        c = torch.cat([values - taken[:, None], torch.zeros_like(taken)[:, None]], dim=1)
+        counts = torch.cat([counts, self.graph.background[:, None].to(torch.float64)], dim=1)
+        c, counts = _merge_background(c, counts)
+        total = self.totals.clamp(min=1).to(torch.float64)[:, None]
+        d = c - self.mean[:, column : column + 1]
+        present = counts > 0
+        mean = _pairs(d * counts).sum(dim=(1, 2)) * k / total[:, 0]
+        mean = mean + (present * d**2 * (k * counts * (counts - 1) / total - 1)).sum(dim=1)
+        # the most frequent value; of several the smallest
+        top = counts == counts.amax(dim=1, keepdim=True)
+        often = torch.where(top, c, torch.inf).argmin(dim=1, keepdim=True)
+        rest = present & (torch.arange(c.shape[1], device=c.device) != often)
+        d_r, c_r = d.gather(1, often), c.gather(1, often)
+        bracket = d[:, :, None] * d[:, None, :] - 2 * d[:, :, None] * d_r[:, :, None] + d_r[:, :, None] ** 2
+        less, more = (f(counts[:, :, None], counts[:, None, :]) for f in (torch.minimum, torch.maximum))
+        share = k * more / total[:, :, None]
+        both = _off_diagonal(rest[:, :, None] & rest[:, None, :])
+        variance = (both * bracket**2 * less * share * (1 - share)).sum(dim=(1, 2))
+        single = 2 * (counts - 1) * k * counts / total * (1 - k * (2 * counts - 1) / (3 * total))
+        return mean, variance + (rest * (c - c_r) ** 4 * single).sum(dim=1)
+
+
+def _merge_background(c: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Where a coded value is 0, as the background (the last column) is, count it with the background."""
+    same = c[:, :-1] == 0
+    counts = torch.cat([counts[:, :-1] * ~same, counts[:, -1:] + (counts[:, :-1] * same).sum(1, keepdim=True)], dim=1)
+    return c, counts
+
+
+def _off_diagonal(x: Tensor) -> Tensor:
+    return x & ~torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
+
+
+def _pairs(x: Tensor) -> Tensor:
+    """x_p x_q over ordered pairs p != q, (M, V, V)."""
+    return (x[:, :, None] * x[:, None, :]) * ~torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
