@@ -7,7 +7,7 @@ library) walks the search blocks and never lists the pairs unsorted; both give t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,18 +63,28 @@ class Patches:
     sizes: Tensor
     cells: Cells
     cell_patch: Tensor  # (L,) int64, K where a cell lies in no patch
+    _slots: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.roi)
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum point values (N,) or (N, R) over every patch: (K,) or (K, R), differentiable in ``values``."""
-        return self.fold(self.cells.segments.sum(values))
-
-    def fold(self, cell_sums: Tensor) -> Tensor:
-        """Add up sums over cells, (L,) or (L, R), to sums over patches."""
+        cell_sums = self.cells.segments.sum(values)
         sums = cell_sums.new_zeros(len(self) + 1, *cell_sums.shape[1:])
         return sums.index_add(0, self.cell_patch, cell_sums)[:-1]
+
+    def of_size(self, least: int) -> tuple[Tensor, Tensor]:
+        """Patches of at least so many points: the place (L,) of every cell among them, and which (K',) they are.
+
+        Cells of smaller patches, and of none, share the place behind the last.
+        """
+        if least not in self._slots:
+            kept = (self.sizes >= least).nonzero()[:, 0]
+            place = torch.full((len(self) + 1,), len(kept), dtype=torch.int64, device=kept.device)
+            place[kept] = torch.arange(len(kept), device=kept.device)
+            self._slots[least] = place[self.cell_patch], kept
+        return self._slots[least]
 
     def to(self, device: torch.device | str, cells: Cells) -> Patches:
         """Copy to a device, where ``cells`` has been copied already."""

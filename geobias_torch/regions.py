@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -225,15 +226,14 @@ class Regions:
         """(P,) int32: row numbers of the members, ROI by ROI; ascending within an ROI found by search."""
         return self.segments.members
 
-    @property
+    @cached_property
     def sizes(self) -> Tensor:
         """(M,) int64: number of members of each ROI."""
         cells = self._some_cells()
         if cells is None:
             return self.segments.sizes
-        return torch.zeros(len(self), dtype=torch.int64, device=cells.roi.device).index_add_(
-            0, cells.roi, cells.segments.sizes
-        )
+        sizes = torch.zeros(len(self), dtype=torch.int64, device=cells.roi.device)
+        return sizes.index_add_(0, cells.roi, cells.segments.sizes)
 
     def _some_cells(self) -> Cells | None:
         """Cells that a partition made already: they hold the members as well as the list, which then need not be made."""

@@ -3,59 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import torch
-from torch import Tensor
 
-_CHUNK = 1 << 22  # probabilities held at once
-_TAIL = 9.0  # standard deviations beyond which the probability is below 1e-16
+_CHUNK = 1 << 17  # probabilities held at once by a thread
+_TAIL = 9.0  # standard deviations beyond which the probability is below 1e-16 ...
+_SKEWED = 60  # ... plus so many draws for small means, whose upper tail is longer than a normal one
+
+Value = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def hypergeometric_mean(
-    population: Tensor, marked: Tensor, drawn: Tensor, value: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
-    r"""E[value(a, case)] for a ~ Hypergeometric(population, marked, drawn), case by case.
+def hypergeometric_mean(population: np.ndarray, marked: np.ndarray, drawn: np.ndarray, value: Value) -> np.ndarray:
+    r"""E[value(a)] for a ~ Hypergeometric(population, marked, drawn), case by case.
 
     .. math:: P(a) = \binom{C}{a} \binom{N - C}{n - a} / \binom{N}{n}
 
-    Equal cases are worked out once. Terms whose probability vanishes in float64 are left out.
+    The sum runs over every a whose probability does not vanish in float64.
 
     Args:
         population: (Q,) int64, N.
         marked: (Q,) int64, C.
         drawn: (Q,) int64, n.
-        value: takes numbers of marked draws a (any shape) and the positions of their cases, returns values.
+        value: takes (a, population, marked, drawn), float64 arrays that broadcast, and returns values of the shape of a.
 
     Returns:
         (Q,) float64.
     """
-    log_factorial = (
-        torch.lgamma(torch.arange(int(population.max()) + 2, dtype=torch.float64) + 1) if len(population) else None
-    )
-    low = (drawn + marked - population).clamp(min=0)
-    high = torch.minimum(drawn, marked)
+    if not len(population):
+        return np.zeros(0)
+    log_factorial = torch.lgamma(torch.arange(int(population.max()) + 1, dtype=torch.float64) + 1).numpy()
     share = marked / population
     mean = drawn * share
-    variance = mean * (1 - share) * (population - drawn) / (population - 1).clamp(min=1)
-    # + 60 covers the skewed cases of small means, whose tails are longer than normal ones
-    reach = _TAIL * variance.sqrt() + 60
-    low = torch.maximum(low, (mean - reach).floor().long())
-    high = torch.minimum(high, (mean + reach).ceil().long())
-    lengths = high - low + 1
-    result = torch.zeros(len(population), dtype=torch.float64)
-    order = torch.argsort(lengths)
-    ends = lengths[order].cumsum(0)
-    start = 0
-    while start < len(order):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(start + 1, int(torch.searchsorted(ends, before + _CHUNK, right=True)))
-        case = order[start:stop].repeat_interleave(lengths[order[start:stop]])
-        first = ends[start:stop] - lengths[order[start:stop]] - before
-        a = torch.arange(len(case)) - first.repeat_interleave(lengths[order[start:stop]]) + low[case]
-        n, c, d = population[case], marked[case], drawn[case]
+    variance = mean * (1 - share) * (population - drawn) / np.maximum(population - 1, 1)
+    reach = _TAIL * np.sqrt(variance) + _SKEWED
+    low = np.maximum(np.maximum(drawn + marked - population, 0), np.floor(mean - reach).astype(np.int64))
+    high = np.minimum(np.minimum(drawn, marked), np.ceil(mean + reach).astype(np.int64))
+    # cases of like length share a rectangular table
+    order = np.argsort(high - low, kind="stable")
+    result = np.empty(len(population))
+
+    def work(cases: np.ndarray) -> None:
+        a = low[cases, None] + np.arange(int((high - low)[cases[-1]]) + 1)
+        beyond = a > high[cases, None]
+        a = np.minimum(a, high[cases, None])
+        n, c, d = population[cases], marked[cases], drawn[cases]
         f = log_factorial
-        assert f is not None
-        log_probability = (f[c] - f[a] - f[c - a]) + (f[n - c] - f[d - a] - f[n - c - d + a]) - (f[n] - f[d] - f[n - d])
-        result.index_add_(0, case, log_probability.exp() * value(a, case))
+        constant = f[c] + f[n - c] + f[d] + f[n - d] - f[n]
+        log_p = constant[:, None] - np.take(f, a) - np.take(f, c[:, None] - a)
+        log_p -= np.take(f, d[:, None] - a) + np.take(f, (n - c - d)[:, None] + a)
+        p = np.exp(log_p, out=log_p)
+        p[beyond] = 0
+        values = value(a.astype(np.float64), *(x[:, None].astype(np.float64) for x in (n, c, d)))
+        result[cases] = np.einsum("ij,ij->i", p, values)
+
+    lengths = (high - low + 1)[order]
+    chunks, start = [], 0
+    while start < len(order):
+        # rows are as wide as the last and longest of the chunk
+        stop = start + max(1, min(_CHUNK // int(lengths[start]), len(order) - start))
+        while stop - start > 1 and (stop - start) * int(lengths[stop - 1]) > 2 * _CHUNK:
+            stop = start + max(1, (stop - start) // 2)
+        chunks.append(order[start:stop])
         start = stop
+    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(chunks)))) as pool:
+        list(pool.map(work, chunks))
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from geobias_torch.functional.hypergeometric import hypergeometric_mean
 from geobias_torch.histograms import Bins, as_performance, is_hard, memberships
 from geobias_torch.partitions import Partition
-from geobias_torch.patches import Patches
+from geobias_torch.patches import Cells, Patches
 from geobias_torch.regions import Regions
 
 _TINY = 1e-300  # stands for an empty bin inside a logarithm that is multiplied by 0
@@ -39,6 +40,11 @@ class SREOptions:
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
                 raise ValueError(f"Expected `{name}` to be an integer >= 1, but got {value!r}.")
 
+    @property
+    def drops_constant(self) -> bool:
+        """Whether ROIs with all members in one hard bin are left out."""
+        return self.drop_constant and self.prior == 0
+
 
 @dataclass(frozen=True)
 class Histograms:
@@ -49,6 +55,28 @@ class Histograms:
     patch_counts: Tensor  # (K', R, H) float64
     patch_sizes: Tensor  # (K',) float64
     patch_roi: Tensor  # (K',) int64
+    constant: Tensor  # (M, R) bool: all members in one hard bin
+
+    @classmethod
+    def of(
+        cls,
+        rois: tuple[Tensor, Tensor],
+        patches: tuple[Tensor, Tensor, Tensor],
+        shape: tuple[int, ...],
+        constant: Tensor | None = None,
+    ) -> Histograms:
+        """Complete the counts of the upper bins (rows, R * (H - 1)) to tables (rows, R, H)."""
+
+        def complete(upper: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+            upper, sizes = upper.unflatten(1, (shape[0], shape[1] - 1)).to(torch.float64), sizes.to(torch.float64)
+            lowest = sizes[:, None, None] - upper.sum(dim=-1, keepdim=True)
+            return torch.cat([lowest, upper], dim=-1), sizes
+
+        roi_counts, roi_sizes = complete(*rois)
+        patch_counts, patch_sizes = complete(*patches[:2])
+        if constant is None:
+            constant = (roi_counts == roi_sizes[:, None, None]).any(dim=-1)
+        return cls(roi_counts, roi_sizes, patch_counts, patch_sizes, patches[2], constant)
 
     @property
     def roi_shares(self) -> Tensor:
@@ -76,29 +104,57 @@ def check_performance(performance: Any, regions: Regions) -> Tensor:
     return performance.to(regions.lat.device)
 
 
-def count_cells(columns: Tensor, patches: Patches) -> Tensor:
-    """Sums (L, R, H) of memberships (N, R, H) over the cells that a partition is made of."""
-    # the last bin is what is left of the size: one column less to gather
-    sums = patches.cells.segments.sum(columns[..., 1:].flatten(1)).to(torch.float64)
-    sums = sums.unflatten(1, (columns.shape[1], columns.shape[2] - 1))
-    first = patches.cells.segments.sizes[:, None, None] - sums.sum(dim=-1, keepdim=True)
-    return torch.cat([first, sums], dim=-1)
+def count(
+    performance: Tensor,
+    regions: Regions,
+    partitions: Sequence[Partition],
+    options: SREOptions,
+    bins: Bins = None,
+    bandwidth: float | None = None,
+) -> list[Histograms]:
+    """Histograms under one or several partitions; what they have in common is counted once."""
+    values = performance if performance.ndim == 2 else performance[:, None]
+    columns = memberships(values, bins, bandwidth)
+    patches = regions.build(partitions)
+    cells = {id(p.cells): p.cells for p in patches}
+    hard = is_hard(bins, bandwidth)
+    sums = {key: _upper_bins(columns, c, exact=hard) for key, c in cells.items()}
+    shared = _roi_tables(sums[id(patches[0].cells)], patches[0].cells, regions)
+    constant = None if hard or not options.drops_constant else _constant(_hard_twin(values, bins), patches[0].cells, regions)
+    return [
+        Histograms.of(shared, _patch_tables(sums[id(p.cells)], p, options.min_patch_size), columns.shape[1:], constant)
+        for p in patches
+    ]
 
 
-def histograms(cell_counts: Tensor, patches: Patches, num_regions: int, min_patch_size: int) -> Histograms:
-    """Add the counts of cells up to those of ROIs and of patches of at least ``min_patch_size`` points."""
-    cells = patches.cells
-    device = cell_counts.device
-    roi_counts = cell_counts.new_zeros(num_regions, *cell_counts.shape[1:]).index_add(0, cells.roi, cell_counts)
-    roi_sizes = torch.zeros(num_regions, dtype=torch.float64, device=device)
-    roi_sizes.index_add_(0, cells.roi, cells.segments.sizes.to(torch.float64))
-    large = (patches.sizes >= min_patch_size).nonzero()[:, 0]
-    # patches that are too small share one trash row, so that they cost neither memory nor gradient
-    slot = torch.full((len(patches) + 1,), len(large), dtype=torch.int64, device=device)
-    slot[large] = torch.arange(len(large), device=device)
-    sums = cell_counts.new_zeros(len(large) + 1, *cell_counts.shape[1:])
-    sums = sums.index_add(0, slot[patches.cell_patch], cell_counts)[:-1]
-    return Histograms(roi_counts, roi_sizes, sums, patches.sizes[large].to(torch.float64), patches.roi[large])
+def _upper_bins(columns: Tensor, cells: Cells, exact: bool) -> Tensor:
+    """Sums (L, R * (H - 1)) over cells, without the lowest bin: it is what is left of the size."""
+    upper = columns[..., 1:].flatten(1)
+    # counts stay exact in float32 and are twice as fast to gather
+    return cells.segments.sum(upper if exact else upper.to(torch.float64))
+
+
+def _roi_tables(sums: Tensor, cells: Cells, regions: Regions) -> tuple[Tensor, Tensor]:
+    counts = sums.new_zeros(len(regions), sums.shape[1]).index_add(0, cells.roi, sums)
+    return counts, regions.sizes
+
+
+def _patch_tables(sums: Tensor, patches: Patches, min_patch_size: int) -> tuple[Tensor, Tensor, Tensor]:
+    slot, kept = patches.of_size(min_patch_size)
+    counts = sums.new_zeros(len(kept) + 1, sums.shape[1]).index_add(0, slot, sums)[:-1]
+    return counts, patches.sizes[kept], patches.roi[kept]
+
+
+def _hard_twin(values: Tensor, bins: Bins) -> Tensor:
+    """The hard memberships that belong to soft ones."""
+    return memberships(values.detach(), None if isinstance(bins, str) else bins)
+
+
+def _constant(columns: Tensor, cells: Cells, regions: Regions) -> Tensor:
+    """Which ROIs (M, R) have all their members in one bin."""
+    upper, sizes = _roi_tables(_upper_bins(columns, cells, exact=True), cells, regions)
+    upper = upper.unflatten(1, (columns.shape[1], columns.shape[2] - 1))
+    return (upper == sizes[:, None, None]).any(dim=-1) | (upper == 0).all(dim=-1)
 
 
 def patch_distribution(tables: Histograms, options: SREOptions) -> Tensor:
@@ -122,10 +178,7 @@ def scorable(tables: Histograms, options: SREOptions) -> Tensor:
     """Which ROIs count, (M, R): large enough, with enough patches, and not all in one bin."""
     patches = tables.per_roi(torch.ones_like(tables.patch_weights))
     enough = (tables.roi_sizes[:, None] >= options.min_roi_size) & (patches >= options.min_patches)
-    if options.drop_constant and options.prior == 0:
-        # soft memberships are never all in one bin; hard counts are exact
-        return enough & ~(tables.roi_counts == tables.roi_sizes[:, None, None]).any(dim=-1)
-    return enough.expand(tables.roi_counts.shape[:2])
+    return enough & ~tables.constant if options.drops_constant else enough.expand(tables.constant.shape)
 
 
 def score_tables(tables: Histograms, options: SREOptions) -> Tensor:
@@ -168,7 +221,8 @@ def spatial_relative_entropy(
         min_patch_size: smaller patches are left out; weights are not renormalised.
         min_patches: an ROI with fewer such patches is not scored.
         min_roi_size: an ROI with fewer members is not scored.
-        drop_constant: an ROI whose members are all in one hard bin is not scored (ignored with a ``prior``).
+        drop_constant: an ROI whose members are all in one hard bin is not scored (ignored with a ``prior``; soft memberships are
+            judged by the hard bins of the same edges).
 
     Returns:
         (M,) or (M, R) in nats, NaN where an ROI is not scored; float32 or float64 as ``performance``.
@@ -180,19 +234,17 @@ def spatial_relative_entropy(
         >>> import torch
         >>> from geobias_torch import DirectionSector, Regions
         >>> from geobias_torch.functional import spatial_relative_entropy
-        >>> lon = torch.linspace(-1, 1, 41)
+        >>> lon = torch.linspace(9, 11, 41)
         >>> regions = Regions.from_points(lat=torch.zeros(41), lon=lon, radius=0.02, center_index=[20])
-        >>> spatial_relative_entropy((lon > 0.3).float(), regions, DirectionSector(2))
-        tensor([3.8796])
+        >>> spatial_relative_entropy((lon > 10.3).float(), regions, DirectionSector(2))
+        tensor([2.8881])
 
     References:
         GeoBS, Definitions 4.1-4.3 and Algorithm 1.
     """
     options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
     performance = check_performance(performance, regions)
-    columns = memberships(performance if performance.ndim == 2 else performance[:, None], bins, bandwidth)
-    patches = regions.patches(partition)
-    tables = histograms(count_cells(columns, patches), patches, len(regions), min_patch_size)
+    (tables,) = count(performance, regions, [partition], options, bins, bandwidth)
     local = score_tables(tables, options).to(performance.dtype)
     return local if performance.ndim == 2 else local[:, 0]
 
@@ -242,10 +294,10 @@ def noise_floor(
         >>> import torch
         >>> from geobias_torch import DirectionSector, Regions
         >>> from geobias_torch.functional import noise_floor
-        >>> lon = torch.linspace(-1, 1, 41)
+        >>> lon = torch.linspace(9, 11, 41)
         >>> regions = Regions.from_points(lat=torch.zeros(41), lon=lon, radius=0.02, center_index=[20])
-        >>> noise_floor((lon > 0.3).float(), regions, DirectionSector(2), prior=0.5)
-        tensor([0.0203])
+        >>> noise_floor((lon > 10.3).float(), regions, DirectionSector(2), prior=0.5)
+        tensor([...])
 
     References:
         This library; see docs/definitions.md.
@@ -256,9 +308,7 @@ def noise_floor(
         )
     options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
     performance = check_performance(performance, regions).detach()
-    columns = memberships(performance if performance.ndim == 2 else performance[:, None], bins)
-    patches = regions.patches(partition)
-    tables = histograms(count_cells(columns, patches), patches, len(regions), min_patch_size)
+    (tables,) = count(performance, regions, [partition], options, bins)
     floor = floor_tables(tables, options).to(performance.dtype)
     return floor if performance.ndim == 2 else floor[:, 0]
 
@@ -283,14 +333,14 @@ def _expected_log_share(tables: Histograms, options: SREOptions) -> Tensor:
     cases = torch.stack([t[needed] for t in (population, marked, drawn)]).to("cpu", torch.int64)
     distinct, which = _distinct_cases(cases)
 
-    def log_share(a: Tensor, case: Tensor) -> Tensor:
-        population, marked, drawn = distinct[:, case]
+    def log_share(a: np.ndarray, population: np.ndarray, marked: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         if options.prior > 0:
-            return ((a + options.prior * (marked / population)) / (drawn + options.prior)).log()
-        return (a / drawn + options.smoothing).clamp(min=_TINY).log()
+            return np.log((a + options.prior * (marked / population)) / (drawn + options.prior))
+        return np.log(np.maximum(a / drawn + options.smoothing, _TINY))
 
+    means = torch.from_numpy(hypergeometric_mean(*distinct.numpy(), log_share))
     expected = torch.zeros_like(marked)
-    expected[needed] = hypergeometric_mean(*distinct, log_share)[which].to(marked.device)
+    expected[needed] = means[which].to(marked.device)
     return expected
 
 
