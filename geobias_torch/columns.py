@@ -37,12 +37,14 @@ VALUE_NAMES = (
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none")
 """Texts that stand for "no value", in any case."""
 
+_PARQUET = (".parquet", ".pq")
 _BLOCK = 8 << 20  # bytes of text handled at a time: what bounds the memory
 
 
 def place(path: str | os.PathLike[str], row: int) -> str:
-    """Say where a row of a file is, as its owner counts: data row 1 is the first one after the header."""
-    return f"at data row {row + 1} of {os.fspath(path)} (data row 1 is the first after the header)"
+    """Say where a row of a file is, as its owner counts."""
+    first = "the first" if Path(path).suffix.lower() in _PARQUET else "the first after the header"
+    return f"at data row {row + 1} of {os.fspath(path)} (data row 1 is {first})"
 
 
 def read_columns(
@@ -89,7 +91,7 @@ def read_columns(
         magic = file.read(4)
     if not magic:
         raise ValueError(f"Expected a prediction table, but got the empty file {path}.")
-    if magic != b"PAR1" and path.suffix.lower() in (".parquet", ".pq"):
+    if magic != b"PAR1" and path.suffix.lower() in _PARQUET:
         raise ValueError(f"Expected a Parquet file, but got {path}, which is none (or a damaged one).")
     asked = {"lat": lat, "lon": lon, "value": value}
     read = _parquet if magic == b"PAR1" else _csv
