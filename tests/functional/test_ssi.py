@@ -90,7 +90,7 @@ def lean(sign):
     return graph
 
 
-@pytest.mark.parametrize("scene", ["clustered", "antimeridian", "uniform"])
+@pytest.mark.parametrize("scene", ["clustered", "island", "uniform"])
 def test_published_settings_equal_the_reference(scene):
     """Where no members coincide: the order of equal distances is then a matter of rounding."""
     lat, lon = scenes.points(scene, 50)
