@@ -68,6 +68,7 @@ def draw_map(
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in MAP_SUFFIXES:
@@ -97,8 +98,8 @@ def draw_map(
     marks = _draw_marks(axes, west + np.mod(lon - west, 360), lat, values, area=map_width * map_height)
     if marks is not None:
         bar_axes = figure.add_axes((margin / _WIDTH, 0.42 / height, 0.5 * map_width / _WIDTH, 0.12 / height))
-        bar = figure.colorbar(marks, cax=bar_axes, orientation="horizontal", extend="both")
-        bar.set_label(f"{label}; colours span its 2nd to 98th percentile", fontsize=7.5)
+        bar = figure.colorbar(marks, cax=bar_axes, orientation="horizontal", extend="both", ticks=MaxNLocator(5))
+        bar.set_label(f"{label}; colours span its 2nd to 98th percentile", fontsize=7.5, loc="left")
         bar.ax.tick_params(labelsize=7.5, width=0.5, length=2)
         bar.outline.set_linewidth(0.5)
     _draw_legend(axes, figure, values, members, height)
