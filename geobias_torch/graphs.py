@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from geobias_torch import lattice
 from geobias_torch.geometry import LocalFrame, frame_axes, unit_vectors
+from geobias_torch.lattice import Batch, Edges
 from geobias_torch.segments import Segments
 
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
 
-TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 _BATCH = 1 << 19  # distances held at once by a thread
 
 
@@ -61,61 +61,53 @@ class Graph:
         return Graph(self.segments.to(device), **tensors)
 
 
-class Batch(NamedTuple):
-    """ROIs with n members each, and so with B background points each."""
-
-    rois: np.ndarray  # (b,)
-    members: np.ndarray  # (b, n, 3) unit vectors
-    axes: np.ndarray  # (b, 3, 3) rows: east, north, up of the centres
-    caps: np.ndarray  # (b,) radians: how far the background reaches
-    background: int
-
-
-class Edges(NamedTuple):
-    """What a batch contributes to a :class:`Graph`."""
-
-    roi: np.ndarray  # (e,) place in the batch
-    source: np.ndarray  # (e,) place among the members of the ROI
-    target: np.ndarray
-    weight: np.ndarray
-    outside: np.ndarray  # (b, n)
-    between: np.ndarray  # (b,)
-    s1: np.ndarray
-    s2: np.ndarray
+def check_graph_options(k: int, background: str, background_ratio: float, ties: str) -> None:
+    """Check the arguments of ``Regions.graph``."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"Expected `k` to be an integer >= 1, but got {k!r}.")
+    for name, value, choices in (("background", background, ("fibonacci", "concentric")), ("ties", ties, ("share", "index"))):
+        if value not in choices:
+            raise ValueError(f"Expected `{name}` to be one of {choices}, but got {value!r}.")
+    if not 0 <= background_ratio < math.inf:
+        raise ValueError(f"Expected `background_ratio` >= 0, but got {background_ratio}.")
 
 
 def build_graph(
     regions: Regions, k: int, background: str, background_ratio: float, max_members: int | None, ties: str
 ) -> Graph:
-    """Build the graphs of all ROIs; arguments as in ``Regions.graph``, checked there."""
+    """Build the graphs of all ROIs; arguments as in ``Regions.graph``."""
+    check_graph_options(k, background, background_ratio, ties)
     near = regions.nearest(max_members).to("cpu")
     segments = near.segments
-    sizes = segments.sizes.numpy()
+    sizes, offsets, numbers = segments.sizes.numpy(), segments.offsets.numpy(), segments.members.numpy()
     members = unit_vectors(near.lat, near.lon).numpy()
     axes = torch.stack([*frame_axes(near.center_lat, near.center_lon), unit_vectors(near.center_lat, near.center_lon)], 1)
-    caps = np.full(len(near), near.radius)
+    caps = np.full(len(near), float(near.radius))
     cut = sizes < regions.sizes.cpu().numpy()
-    if background == "fibonacci" and cut.any():
+    if cut.any():
         caps[cut] = _reach(near)[cut]
-    counts = [background_count(n, near.radius, background, background_ratio) for n in range(int(sizes.max(initial=0)) + 1)]
-    work = _plain_edges
-    offsets, numbers = segments.offsets.numpy(), segments.members.numpy()
+    counts = np.array([background_count(n, near.radius, background, background_ratio) for n in range(sizes.max(initial=0) + 1)])
 
     def one(rois: np.ndarray) -> tuple[np.ndarray, Edges]:
         n = sizes[rois[0]]
-        own = members[numbers[offsets[rois][:, None] + np.arange(n)]]
-        batch = Batch(rois, own, axes.numpy()[rois], caps[rois], counts[n])
-        return rois, work(batch, k, near.radius, background, ties)
+        batch = Batch(members[numbers[offsets[rois][:, None] + np.arange(n)]], axes.numpy()[rois], caps[rois])
+        if ties == "share" and background == "fibonacci" and lattice.takes(batch.caps).all():
+            return rois, lattice.edges(batch, int(counts[n]), k, near.radius)
+        if background == "fibonacci":
+            around = lattice.points(batch.caps, counts[n]) @ batch.axes + batch.axes[:, None, 2]
+        else:
+            around = _concentric(batch.axes, n, near.radius, background_ratio)
+        return rois, plain_edges(np.concatenate([batch.members, around], axis=1), n, k, ties)
 
     # an ROI with so few points that somebody has no k-th neighbour is not scored and has no edges
-    groups = [g for n in np.unique(sizes) if n + counts[n] >= k + 2 for g in _split(np.flatnonzero(sizes == n), n, counts[n])]
-    threads = min(torch.get_num_threads(), len(groups))
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            parts = list(pool.map(one, groups))
-    else:
-        parts = [one(group) for group in groups]
-    return _assemble(segments, np.array([counts[n] for n in sizes], dtype=np.int64), k, parts)
+    groups = []
+    for n in np.unique(sizes):
+        if n + counts[n] >= max(k + 2, 4):
+            for fast in (True, False):
+                groups += _split(np.flatnonzero((sizes == n) & (lattice.takes(caps) == fast)), n, counts[n])
+    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(groups)))) as pool:
+        parts = list(pool.map(one, groups))
+    return _assemble(segments, counts[sizes].astype(np.int64), k, parts)
 
 
 def _split(rois: np.ndarray, n: int, background: int) -> list[np.ndarray]:
@@ -162,17 +154,6 @@ def background_count(members: int, radius: float, background: str, ratio: float)
     return sum(math.ceil(2 * math.pi * ring) for ring in range(1, _rings(members, radius, ratio)[0] + 1))
 
 
-def fibonacci_lattice(caps: np.ndarray, count: int) -> np.ndarray:
-    r"""Fibonacci lattices on caps, (b, count, 3): local east, north, and up - 1 (so that small caps keep their digits).
-
-    sin^2(theta_j / 2) = sin^2(cap / 2) (j + .5) / count, azimuth j pi (3 - sqrt 5).
-    """
-    azimuth = np.arange(count) * (math.pi * (3 - math.sqrt(5)))
-    half_sine2 = np.sin(caps / 2)[:, None] ** 2 * ((np.arange(count) + 0.5) / max(count, 1))
-    sine = 2 * np.sqrt(half_sine2 * (1 - half_sine2))
-    return np.stack([sine * np.sin(azimuth), sine * np.cos(azimuth), -2 * half_sine2], axis=-1)
-
-
 def _rings(members: int, radius: float, ratio: float) -> tuple[int, float]:
     """(number, spacing) of the published background rings."""
     spacing = 1 / math.sqrt(math.ceil(ratio * members / (math.pi * radius**2)))
@@ -199,18 +180,9 @@ def _concentric(axes: np.ndarray, members: int, radius: float, ratio: float) -> 
 # ---------------------------------------------------------------------- the plain way
 
 
-def _plain_edges(batch: Batch, k: int, radius: float, background: str, ties: str) -> Edges:
-    """Dense distances between all points of every ROI."""
-    b, n, _ = batch.members.shape
-    parts = [batch.members]
-    if batch.background and background == "fibonacci":
-        local = fibonacci_lattice(batch.caps, batch.background)
-        parts.append(local @ batch.axes + batch.axes[:, None, 2])
-    elif batch.background:
-        parts.append(_concentric(batch.axes, n, radius, 5))
-    points = np.concatenate(parts, axis=1)
-    weights = np.stack([dense_weights(own, k, ties) for own in points])
-    return edges_of_dense(weights, n)
+def plain_edges(points: np.ndarray, n: int, k: int, ties: str) -> Edges:
+    """Edges from dense distances between all points (b, T, 3) of every ROI, the first n of them members."""
+    return edges_of_dense(np.stack([dense_weights(own, k, ties) for own in points]), n)
 
 
 def dense_weights(points: np.ndarray, k: int, ties: str) -> np.ndarray:
@@ -223,15 +195,7 @@ def dense_weights(points: np.ndarray, k: int, ties: str) -> np.ndarray:
         return weights
     distance = 2 * np.arcsin(np.minimum(np.sqrt(chord2) / 2, 1))
     np.fill_diagonal(distance, np.inf)
-    return shared_weights(distance, k)
-
-
-def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
-    """Weights (R, C) of rows of distances: 1 nearer than the k-th, those at it share what is left, so that rows sum to k."""
-    edge = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
-    nearer = distance < edge - TIE
-    tied = (distance <= edge + TIE) & ~nearer
-    return nearer + tied * ((k - nearer.sum(axis=1)) / tied.sum(axis=1))[:, None]
+    return lattice.shared_weights(distance, k)
 
 
 def edges_of_dense(weights: np.ndarray, n: int) -> Edges:
@@ -244,5 +208,3 @@ def edges_of_dense(weights: np.ndarray, n: int) -> Edges:
     s2 = (symmetric.sum(axis=2) ** 2).sum(axis=1)
     return Edges(roi, source, target, weights[roi, source, target], outside, between, s1, s2)
 
-
-EdgeBuilder = Callable[[Batch, int, float, str, str], Edges]

@@ -318,6 +318,10 @@ class Regions:
     def build(self, partitions: Iterable[Partition]) -> list[Patches]:
         """Patches of several partitions; those that do not exist yet are made in one walk over the pairs."""
         partitions = list(partitions)
+        for partition in partitions:
+            if not callable(partition):
+                got = type(partition).__name__
+                raise TypeError(f"Expected `partition` to be a partition or a callable, but got {got}.")
         missing = [p for p in dict.fromkeys(partitions) if p not in self._patches]
         fast = [p for p in missing if isinstance(p, SIZED)] if self._search is not None else []
         if fast:
@@ -347,10 +351,6 @@ class Regions:
             >>> regions.patches(DirectionSector(4)).ids.tolist()
             [0, 2, 2, 0]
         """
-        if not callable(partition):
-            raise TypeError(
-                f"Expected `partition` to be a partition or a callable, but got {type(partition).__name__}."
-            )
         return self.build([partition])[0]
 
     def graph(

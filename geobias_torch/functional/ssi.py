@@ -214,6 +214,7 @@ class _Pattern:
 
     def _value_scheme_column(self, column: int, k: int) -> tuple[Tensor, Tensor]:
         values, which = torch.unique(self.values[:, column].detach(), return_inverse=True)
+        values = values if len(values) else values.new_zeros(1)  # no points at all
         if len(values) + 1 > _MAX_VALUES:
             raise ValueError(
                 f'Expected at most {_MAX_VALUES} distinct values with null="value_scheme", but got {len(values) + 1} '
