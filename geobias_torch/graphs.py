@@ -103,8 +103,10 @@ def build_graph(
     groups = []
     for n in np.unique(sizes):
         if n + counts[n] >= max(k + 2, 4):
+            # where all points coincide nobody is nearer than anybody: no pattern, no edges
+            apart = (sizes == n) & (caps > lattice.TIE / 2)
             for fast in (True, False):
-                groups += _split(np.flatnonzero((sizes == n) & (lattice.takes(caps) == fast)), n, counts[n])
+                groups += _split(np.flatnonzero(apart & (lattice.takes(caps) == fast)), n, counts[n])
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(groups)))) as pool:
         parts = list(pool.map(one, groups))
     return _assemble(segments, counts[sizes].astype(np.int64), k, parts)
@@ -139,7 +141,8 @@ def _assemble(segments: Segments, background: np.ndarray, k: int, parts: list[tu
         outside[start[:, None] + np.arange(edges.outside.shape[1])] = edges.outside
         between[rois], s1[rois], s2[rois] = edges.between, edges.s1, edges.s2
     background_tensor = torch.from_numpy(background)
-    s0 = k * (segments.sizes + background_tensor).to(torch.float64)
+    # no edges, no weights: the variance of the score is 0 there and it is not scored
+    s0 = k * (segments.sizes + background_tensor).to(torch.float64) * torch.from_numpy(s2 > 0)
     arrays = [np.concatenate(x) for x in (source, target, weight)] + [outside, between]
     return Graph(segments, background_tensor, *map(torch.from_numpy, arrays), s0, *map(torch.from_numpy, (s1, s2)))
 

@@ -17,7 +17,6 @@ TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 _LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
 _SMALLEST = 1e-6  # radians (6 m): below, points of the lattice would tie
 _LANES = 32  # columns whose minima bound the k-th smallest of a row
-_MAX_SLOTS = 12  # neighbours per point up to which mutual edges are found by comparing all with all
 
 
 class Batch(NamedTuple):
@@ -57,25 +56,41 @@ def points(caps: np.ndarray, count: int) -> np.ndarray:
     return np.stack([sine * np.sin(azimuth), sine * np.cos(azimuth), -2 * half_sine2], axis=-1)
 
 
-@lru_cache(maxsize=256)
-def _flat_candidates(count: int, k: int, radius: float) -> np.ndarray:
-    """(count, C): points that can be among the k nearest of each lattice point on any cap up to ``radius``, -1 = none.
+class _Flat(NamedTuple):
+    """Neighbours on the flat lattice of a number of points."""
 
-    A distance on the cap is that on the flat lattice times something between cos(radius / 2) and its inverse.
-    """
-    flat = points(np.array([1e-6]), count)[0, :, :2]
+    candidates: np.ndarray  # (count, C): points that can be among the k nearest on any cap up to a radius, -1 = none
+    reach: np.ndarray  # (count,): distance of the k-th nearest, in units of 2 sin(cap / 2)
+    certain: np.ndarray  # (count,) bool: exactly k candidates
+
+
+@lru_cache(maxsize=1024)
+def _flat_lattice(count: int, k: int, radius: float) -> _Flat:
+    """A distance on a cap is that on the flat lattice times something between cos(radius / 2) and its inverse."""
+    rank = (np.arange(count) + 0.5) / count
+    azimuth = np.arange(count) * (math.pi * (3 - math.sqrt(5)))
+    x, y = np.sqrt(rank) * np.sin(azimuth), np.sqrt(rank) * np.cos(azimuth)
     allowed = math.cos(radius / 2) ** -4 * (1 + 1e-6)
-    rows = []
+    kth = min(k, count - 1)
+    reach, source, target = np.zeros(count), [], []
     for start in range(0, count, 512):
-        chord2 = ((flat[start : start + 512, None] - flat) ** 2).sum(axis=2)
-        chord2[np.arange(len(chord2)), np.arange(start, start + len(chord2))] = np.inf
-        reach = np.partition(chord2, min(k, count - 1) - 1, axis=1)[:, min(k, count - 1) - 1] if count > 1 else np.zeros(1)
-        rows += [np.flatnonzero(row <= edge * allowed) for row, edge in zip(chord2, reach, strict=True)]
-    table = np.full((count, max(k, max((len(row) for row in rows), default=0))), -1)
-    for own, row in zip(table, rows, strict=True):
-        row = row[row != -1]
-        own[: len(row)] = row
-    return table
+        rows = slice(start, min(start + 512, count))
+        chord2 = (x[rows, None] - x) ** 2 + (y[rows, None] - y) ** 2
+        chord2[np.arange(len(chord2)), np.arange(rows.start, rows.stop)] = np.inf
+        if kth:
+            bound = _bound_of_kth(chord2[None], kth)[0]
+            own, other = _within(chord2[None], bound[None, :, None] * allowed)
+            _, others, near = _table(own, other, chord2[own, other])
+            reach[rows] = np.partition(near, kth - 1, axis=1)[:, kth - 1]
+            own, slot = np.nonzero(near <= reach[rows, None] * allowed)
+            source.append(own + start)
+            target.append(others[own, slot])
+    counts = np.bincount(np.concatenate(source), minlength=count) if kth else np.zeros(count, dtype=np.int64)
+    candidates = np.full((count, max(k, counts.max(initial=0))), -1)
+    if kth:
+        candidates[np.arange(candidates.shape[1]) < counts[:, None]] = np.concatenate(target)
+    # a point with fewer others than k has its k-th neighbour among the members, however far
+    return _Flat(candidates, np.sqrt(reach) if kth == k else np.full(count, np.inf), counts == k)
 
 
 def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
@@ -101,26 +116,50 @@ def edges(batch: Batch, count: int, k: int, radius: float) -> Edges:
     approximate = _squared_distances(members, everybody)
     flat = everybody.reshape(b * total, 3)
 
-    # members: everybody within a bound of the k-th smallest distance
+    # candidates of a member: everybody within a bound of its k-th smallest distance
     bound = _bound_of_kth(approximate, k)
     row, column = _within(approximate, _widen(bound, radius)[..., None])
     roi, own = row // n, row % n
     source, target = roi * total + own, roi * total + column
-    tables = [_table(source, target, _arc(flat[source], flat[target]))]
-
-    # lattice points: their fixed candidates, and the members that are nearer than the k-th of those
+    rows, targets, arcs = _table(source, target, _arc(flat[source], flat[target]))
+    weighted = [(rows, targets, shared_weights(arcs, k))]
     if count:
-        fixed = _flat_candidates(count, k, radius)
-        arcs = np.where(fixed >= 0, _arc(everybody[:, n:, None], everybody[:, n:][:, fixed]), np.inf)
-        reach = np.partition(arcs, k - 1, axis=2)[..., k - 1]
-        ids = np.where(fixed >= 0, fixed + n, 0) + (np.arange(b) * total)[:, None, None]
-        row, column = _within(approximate[:, :, n:], _widen(reach**2, radius)[:, None])
-        roi, own = row // n, row % n
-        touched = np.zeros((b, count), dtype=bool)
-        touched[roi, column] = True
-        tables += _lattice_tables(arcs, ids, touched, n, total, roi * count + column, roi * total + own, flat)
-    weighted = [(rows, targets, shared_weights(arcs, k)) for rows, targets, arcs in tables if len(rows)]
+        weighted += _lattice_edges(batch.caps, approximate[:, :, n:], everybody, k, radius)
     return _collect(weighted, b, n, count, k)
+
+
+def _lattice_edges(
+    caps: np.ndarray, approximate: np.ndarray, everybody: np.ndarray, k: int, radius: float
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Weights (rows, targets, weights) of the lattice points: their fixed candidates, and members nearer than those."""
+    b, n, count = approximate.shape
+    total = n + count
+    lattice = _flat_lattice(count, k, radius)
+    reach = 2 * np.tan(caps / 2)[:, None] * lattice.reach
+    row, column = _within(approximate, _widen(reach**2, radius)[:, None])
+    point, member = (row // n) * total + n + column, (row // n) * total + row % n
+    settled = np.tile(lattice.certain, (b, 1))
+    settled[row // n, column] = False
+    ids = lattice.candidates + n
+    roi, place = np.nonzero(settled)
+    simple = roi * total + place + n, ids[place, :k] + (roi * total)[:, None], np.ones((len(roi), k))
+    roi, place = np.nonzero(~settled)
+    if not len(roi):
+        return [simple]
+    flat = everybody.reshape(b * total, 3)
+    rows, targets = (
+        roi * total + place + n,
+        np.where(lattice.candidates[place] < 0, 0, ids[place]) + (roi * total)[:, None],
+    )
+    arcs = np.where(lattice.candidates[place] < 0, np.inf, _arc(flat[rows, None], flat[targets]))
+    order = np.argsort(point, kind="stable")
+    point, member = point[order], member[order]
+    lines, others, more = _table(point, member, _arc(flat[point], flat[member]))
+    wide, far = np.zeros((len(rows), others.shape[1]), dtype=np.int64), np.full((len(rows), others.shape[1]), np.inf)
+    at = np.searchsorted(rows, lines)
+    wide[at], far[at] = others, more
+    weights = shared_weights(np.concatenate([arcs, far], axis=1), k)
+    return [simple, (rows, np.concatenate([targets, wide], axis=1), weights)]
 
 
 def _squared_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
@@ -128,7 +167,9 @@ def _squared_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray
     n = members.shape[1]
     ones = np.ones((*members.shape[:2], 1))
     left = np.concatenate([members, (members**2).sum(axis=2, keepdims=True), ones], axis=2)
-    right = np.concatenate([-2 * everybody, np.ones((*everybody.shape[:2], 1)), (everybody**2).sum(axis=2, keepdims=True)], axis=2)
+    right = np.concatenate(
+        [-2 * everybody, np.ones((*everybody.shape[:2], 1)), (everybody**2).sum(axis=2, keepdims=True)], axis=2
+    )
     chord2 = left @ right.transpose(0, 2, 1)
     chord2[:, np.arange(n), np.arange(n)] = np.inf
     return chord2
@@ -168,35 +209,13 @@ def _table(source: np.ndarray, target: np.ndarray, arcs: np.ndarray) -> tuple[np
     return rows, targets, padded
 
 
-def _lattice_tables(
-    arcs: np.ndarray,
-    ids: np.ndarray,
-    touched: np.ndarray,
-    n: int,
-    total: int,
-    point: np.ndarray,
-    member: np.ndarray,
-    flat: np.ndarray,
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Tables of the lattice points that no member touches, and of those that have members among their candidates."""
-    b, count, width = arcs.shape
-    rows = (np.arange(b)[:, None] * total + n + np.arange(count)).ravel()
-    arcs, ids, touched = arcs.reshape(-1, width), ids.reshape(-1, width), touched.ravel()
-    free = ~touched
-    tables = [(rows[free], ids[free], arcs[free])]
-    if len(point):
-        order = np.argsort(point, kind="stable")
-        point, member = point[order], member[order]
-        lines, targets, more = _table(point, member, _arc(flat[rows[point]], flat[member]))
-        tables.append((rows[lines], np.concatenate([ids[lines], targets], 1), np.concatenate([arcs[lines], more], 1)))
-    return tables
-
-
 def _collect(tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]], b: int, n: int, count: int, k: int) -> Edges:
     """Edges and sums from tables of (rows, targets, weights), rows counted through the batch."""
     total = n + count
     kept = [weights > 0 for _, _, weights in tables]
-    source = np.concatenate([np.repeat(rows, keep.sum(axis=1)) for (rows, _, _), keep in zip(tables, kept, strict=True)])
+    source = np.concatenate(
+        [np.repeat(rows, keep.sum(axis=1)) for (rows, _, _), keep in zip(tables, kept, strict=True)]
+    )
     target = np.concatenate([targets[keep] for (_, targets, _), keep in zip(tables, kept, strict=True)])
     weight = np.concatenate([weights[keep] for (_, _, weights), keep in zip(tables, kept, strict=True)])
     roi = source // total
@@ -215,18 +234,14 @@ def _collect(tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]], b: int, n:
 
 def _mutual(source: np.ndarray, target: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
     """Weight of the reverse of every edge, 0 where there is none."""
-    lengths = np.bincount(source, minlength=size)
-    slots = lengths.max(initial=0)
-    if slots > _MAX_SLOTS:
-        key = source * size + target
-        order = np.argsort(key)
-        reverse = target * size + source
-        place = np.minimum(np.searchsorted(key[order], reverse), len(key) - 1)
-        found = order[place]
-        return np.where(key[found] == reverse, weight[found], 0.0)
-    order = np.argsort(source, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    slot = np.arange(len(source)) - starts[source[order]]
-    targets, weights = np.full((size, slots), -1), np.zeros((size, slots))
-    targets[source[order], slot], weights[source[order], slot] = target[order], weight[order]
-    return ((targets[target] == source[:, None]) * weights[target]).sum(axis=1)
+    # both directions of an edge have the same key; the edge's own number rides in the low bits of it
+    bits = int(len(source)).bit_length()
+    key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
+    key |= np.arange(len(source))
+    key.sort()
+    number, pair = key & ((1 << bits) - 1), key >> bits
+    twice = np.flatnonzero(pair[1:] == pair[:-1])
+    one, other = number[twice], number[twice + 1]
+    reverse = np.zeros(len(source))
+    reverse[one], reverse[other] = weight[other], weight[one]
+    return reverse
