@@ -10,6 +10,7 @@ import torch
 
 from geobias_torch import Regions
 from geobias_torch.functional import spatial_self_information
+from geobias_torch.geometry import Arc
 from tests import published, scenes
 from tests.reference import geometry, ssi
 from tests.reference.gradient import numerical_gradient
@@ -74,6 +75,63 @@ def test_scores_equal_the_reference(scene, kind):
             assert actual.dtype == dtype
             np.testing.assert_allclose(actual.numpy(), expected, rtol=rtol, atol=rtol, err_msg=name)
     assert scored > 20
+
+
+def arrangement(name, n, reach, rng):
+    """Offsets in degrees, (n, 2), of members around a centre, within `reach` degrees."""
+    if name == "spread":
+        return rng.uniform(-0.7, 0.7, (n, 2)) * reach
+    if name == "tight":  # all of them closer together than the background, one far away
+        return np.concatenate([rng.normal(0, 0.01, (n - 1, 2)), [[0.0, 0.9]]]) * reach
+    if name == "edge":  # on the rim, where the background ends
+        turn = rng.uniform(0, 2 * np.pi, n)
+        return 0.98 * reach * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if name == "tiles":  # up to 16 share each location
+        return rng.uniform(-0.7, 0.7, (max(n // 16, 1), 2))[rng.integers(0, max(n // 16, 1), n)] * reach
+    return np.stack([np.linspace(-0.9, 0.9, n), np.zeros(n)], axis=1) * reach  # "meridian": equally spaced, ties
+
+
+@pytest.mark.parametrize("radius", [3e-7, 1e-5, 0.01, 0.3, 1.0, 2.0])
+@pytest.mark.parametrize("name", ["spread", "tight", "edge", "tiles", "meridian"])
+def test_graphs_of_every_shape_and_size_equal_the_reference(name, radius):
+    rng = np.random.default_rng([0, len(name), int(radius * 1e7)])
+    for n, lat0, options in (
+        (1, 30.0, {}),
+        (3, 89.9999, {"k": 3}),
+        (6, -50.0, {"background_ratio": 1}),
+        (25, 0.0, {"k": 6, "background_ratio": 2}),
+        (40, 67.0, {}),
+        (60, 67.0, {"max_members": 30}),
+    ):
+        reach = np.degrees(min(radius, 0.9)) * 0.98
+        offset = arrangement(name, n, reach, rng)
+        lat, lon = lat0 + offset[:, 0], 179.9 + offset[:, 1] / np.cos(np.radians(lat0))
+        lat, lon = np.where(lat > 90, 180 - lat, lat), np.where(lat > 90, lon + 180, lon)
+        lat, lon = np.where(lat < -90, -180 - lat, lat), np.where(lat < -90, lon + 180, lon)
+        where = {"center_lat": [lat0], "center_lon": [179.9]}
+        regions = Regions.from_points(lat=lat, lon=lon, radius=Arc(radius), **where)
+        values = rng.random(n)
+        for performance in (None, values):
+            expected = ssi.spatial_self_information(
+                performance, lat, lon, [(lat0, 179.9)], radius, graph=remembered, **options
+            )
+            marked = None if performance is None else torch.from_numpy(performance)
+            actual = spatial_self_information(marked, regions, **options).double().numpy()
+            np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6, err_msg=f"{n} {options}")
+
+
+@pytest.mark.parametrize("options", [{}, {"max_members": None, "background_ratio": 2}])
+def test_large_rois_equal_the_reference(options):
+    lat, lon = scenes.points("clustered", 400)
+    values = scenes.probabilities("clustered", 400)
+    chosen = np.array([3, 111, 222])
+    regions = Regions.from_points(lat=lat, lon=lon, radius=scenes.RADIUS, center_index=chosen)
+    assert int(regions.sizes.max()) > 110
+    for performance in (None, values):
+        expected = reference(performance, lat, lon, chosen, **options)
+        marked = None if performance is None else torch.from_numpy(performance)
+        actual = spatial_self_information(marked, regions, **options).double().numpy()
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def lean(sign):

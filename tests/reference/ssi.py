@@ -169,7 +169,8 @@ def spatial_self_information(
             distance = geometry.local_frame(lat[in_radius], lon[in_radius], center_lat, center_lon).distance
             cut = np.sort(distance)[max_members - 1]
             inside = in_radius[distance <= cut + TIE]
-            cap = distance[distance <= cut + TIE].max()
+            if len(inside) < len(in_radius):
+                cap = distance[distance <= cut + TIE].max()
         n = len(inside)
         count = round(background_ratio * n)
         if count == 0:
