@@ -15,8 +15,12 @@ import numpy as np
 
 TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 _LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
-_SMALLEST = 1e-6  # radians (6 m): below, points of the lattice would tie
-_LANES = 32  # columns whose minima bound the k-th smallest of a row
+_SMALLEST = 1e-5  # radians (60 m): below, ever more points of the lattice would tie
+_MAX_SLOTS = 12  # edges of a point up to which the reverse is found by comparing all with all
+
+
+# share of the squared extent: four float32 products of at most 4 extents each, on both sides of a comparison
+_ROUNDING = 4e-6
 
 
 class Batch(NamedTuple):
@@ -71,6 +75,7 @@ def _flat_lattice(count: int, k: int, radius: float) -> _Flat:
     azimuth = np.arange(count) * (math.pi * (3 - math.sqrt(5)))
     x, y = np.sqrt(rank) * np.sin(azimuth), np.sqrt(rank) * np.cos(azimuth)
     allowed = math.cos(radius / 2) ** -4 * (1 + 1e-6)
+    tie = 2 * TIE / _SMALLEST
     kth = min(k, count - 1)
     reach, source, target = np.zeros(count), [], []
     for start in range(0, count, 512):
@@ -79,10 +84,10 @@ def _flat_lattice(count: int, k: int, radius: float) -> _Flat:
         chord2[np.arange(len(chord2)), np.arange(rows.start, rows.stop)] = np.inf
         if kth:
             bound = _bound_of_kth(chord2[None], kth)[0]
-            own, other = _within(chord2[None], bound[None, :, None] * allowed)
+            own, other = _within(chord2[None], (np.sqrt(bound)[None, :, None] + tie) ** 2 * allowed)
             _, others, near = _table(own, other, chord2[own, other])
             reach[rows] = np.partition(near, kth - 1, axis=1)[:, kth - 1]
-            own, slot = np.nonzero(near <= reach[rows, None] * allowed)
+            own, slot = np.nonzero(near <= (np.sqrt(reach[rows, None]) + tie) ** 2 * allowed)
             source.append(own + start)
             target.append(others[own, slot])
     counts = np.bincount(np.concatenate(source), minlength=count) if kth else np.zeros(count, dtype=np.int64)
@@ -96,8 +101,11 @@ def _flat_lattice(count: int, k: int, radius: float) -> _Flat:
 def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
     """Weights (R, C) of rows of distances: 1 nearer than the k-th, those at it share what is left, so that rows sum to k."""
     edge = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
+    near = distance <= edge + TIE
+    if np.count_nonzero(near) == k * len(near):  # nobody ties: the usual case, and row sums are dear
+        return near.astype(np.float64)
     nearer = distance < edge - TIE
-    tied = (distance <= edge + TIE) & ~nearer
+    tied = near & ~nearer
     return nearer + tied * ((k - nearer.sum(axis=1)) / tied.sum(axis=1))[:, None]
 
 
@@ -118,7 +126,7 @@ def edges(batch: Batch, count: int, k: int, radius: float) -> Edges:
 
     # candidates of a member: everybody within a bound of its k-th smallest distance
     bound = _bound_of_kth(approximate, k)
-    row, column = _within(approximate, _widen(bound, radius)[..., None])
+    row, column = _within(approximate, _widen(bound, batch.caps[:, None])[..., None])
     roi, own = row // n, row % n
     source, target = roi * total + own, roi * total + column
     rows, targets, arcs = _table(source, target, _arc(flat[source], flat[target]))
@@ -136,7 +144,7 @@ def _lattice_edges(
     total = n + count
     lattice = _flat_lattice(count, k, radius)
     reach = 2 * np.tan(caps / 2)[:, None] * lattice.reach
-    row, column = _within(approximate, _widen(reach**2, radius)[:, None])
+    row, column = _within(approximate, _widen(reach**2, caps[:, None])[:, None])
     point, member = (row // n) * total + n + column, (row // n) * total + row % n
     settled = np.tile(lattice.certain, (b, 1))
     settled[row // n, column] = False
@@ -163,13 +171,15 @@ def _lattice_edges(
 
 
 def _squared_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
-    """(b, n, T) squared chords, up to rounding, by one matrix product; infinite from a point to itself."""
+    """(b, n, T) squared chords up to ``_ROUNDING`` of the squared extent, by one product; infinite to a point itself.
+
+    float32: the product is there to dismiss, and half the memory is twice the speed.
+    """
     n = members.shape[1]
-    ones = np.ones((*members.shape[:2], 1))
-    left = np.concatenate([members, (members**2).sum(axis=2, keepdims=True), ones], axis=2)
-    right = np.concatenate(
-        [-2 * everybody, np.ones((*everybody.shape[:2], 1)), (everybody**2).sum(axis=2, keepdims=True)], axis=2
-    )
+    norm2 = np.einsum("btc,btc->bt", everybody, everybody)[..., None]
+    one = np.ones_like(norm2)
+    left = np.concatenate([members, norm2[:, :n], one[:, :n]], axis=2).astype(np.float32)
+    right = np.concatenate([-2 * everybody, one, norm2], axis=2).astype(np.float32)
     chord2 = left @ right.transpose(0, 2, 1)
     chord2[:, np.arange(n), np.arange(n)] = np.inf
     return chord2
@@ -177,17 +187,16 @@ def _squared_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray
 
 def _bound_of_kth(values: np.ndarray, k: int) -> np.ndarray:
     """(b, n): nothing below the k-th smallest of each row (b, n, T), and mostly not much above it."""
-    columns = values.shape[2] // _LANES * _LANES
-    if columns < 4 * _LANES or k >= _LANES:
-        return np.partition(values, k - 1, axis=2)[..., k - 1]
-    # the k-th smallest of the minima of 32 interleaved parts: k different elements are no larger
-    minima = values[..., :columns].reshape(*values.shape[:2], -1, _LANES).min(axis=2)
-    return np.partition(minima, k - 1, axis=2)[..., k - 1]
+    while values.shape[2] >= 16 * k:
+        # the k-th smallest of pairwise minima: k different elements are no larger
+        half = values.shape[2] // 2
+        values = np.minimum(values[..., :half], values[..., half : 2 * half])
+    return np.partition(values, k - 1, axis=2)[..., k - 1]
 
 
-def _widen(chord2: np.ndarray, radius: float) -> np.ndarray:
+def _widen(chord2: np.ndarray, extent: np.ndarray) -> np.ndarray:
     """Squared distances, enlarged by a tie and by the rounding of :func:`_squared_distances`."""
-    return (np.sqrt(np.maximum(chord2, 0)) + 2 * TIE) ** 2 + 1e-14 * radius**2
+    return ((np.sqrt(np.maximum(chord2, 0)) + 2 * TIE) ** 2 + _ROUNDING * extent**2).astype(np.float32)
 
 
 def _within(values: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -212,36 +221,46 @@ def _table(source: np.ndarray, target: np.ndarray, arcs: np.ndarray) -> tuple[np
 def _collect(tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]], b: int, n: int, count: int, k: int) -> Edges:
     """Edges and sums from tables of (rows, targets, weights), rows counted through the batch."""
     total = n + count
-    kept = [weights > 0 for _, _, weights in tables]
-    source = np.concatenate(
-        [np.repeat(rows, keep.sum(axis=1)) for (rows, _, _), keep in zip(tables, kept, strict=True)]
-    )
-    target = np.concatenate([targets[keep] for (_, targets, _), keep in zip(tables, kept, strict=True)])
-    weight = np.concatenate([weights[keep] for (_, _, weights), keep in zip(tables, kept, strict=True)])
-    roi = source // total
-    from_member, to_member = source % total < n, target % total < n
-    inner, mixed = from_member & to_member, from_member ^ to_member
+    # looked up rather than divided out for every edge: integer division is dear
+    place, roi_of = np.tile(np.arange(total), b), np.repeat(np.arange(b), total)
+    is_member = place < n
+    source, target, weight, slot = (np.concatenate(parts) for parts in zip(*map(_lines, tables), strict=True))
+    roi, from_member, to_member = roi_of[source], is_member[source], is_member[target]
+    inner, mixed, outer = from_member & to_member, from_member ^ to_member, ~(from_member | to_member)
     incoming = np.bincount(target, weight, b * total).reshape(b, total)
     end = np.where(from_member, source, target)[mixed]
     outside = np.bincount(end, weight[mixed], b * total).reshape(b, total)[:, :n]
-    outer = ~(from_member | to_member)
     between = np.bincount(roi[outer], weight[outer], b)
-    mutual = _mutual(source, target, weight, b * total)
-    s1 = np.bincount(roi, weight**2 + weight * mutual, b)
+    s1 = np.bincount(roi, weight * (weight + _reverse(source, target, weight, slot, b * total)), b)
     s2 = ((k + incoming) ** 2).sum(axis=1)
-    return Edges(roi[inner], source[inner] % total, target[inner] % total, weight[inner], outside, between, s1, s2)
+    return Edges(roi[inner], place[source[inner]], place[target[inner]], weight[inner], outside, between, s1, s2)
 
 
-def _mutual(source: np.ndarray, target: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
+def _lines(table: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(source, target, weight, number among the edges of its source) of every edge of a table."""
+    rows, targets, weights = table
+    found = np.flatnonzero(weights)
+    line = found // max(weights.shape[1], 1)
+    first = np.searchsorted(line, np.arange(len(rows)))
+    return rows[line], targets.ravel()[found], weights.ravel()[found], np.arange(len(found)) - first[line]
+
+
+def _reverse(source: np.ndarray, target: np.ndarray, weight: np.ndarray, slot: np.ndarray, size: int) -> np.ndarray:
     """Weight of the reverse of every edge, 0 where there is none."""
-    # both directions of an edge have the same key; the edge's own number rides in the low bits of it
-    bits = int(len(source)).bit_length()
-    key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
-    key |= np.arange(len(source))
-    key.sort()
-    number, pair = key & ((1 << bits) - 1), key >> bits
-    twice = np.flatnonzero(pair[1:] == pair[:-1])
-    one, other = number[twice], number[twice + 1]
+    slots = int(slot.max(initial=-1)) + 1
     reverse = np.zeros(len(source))
-    reverse[one], reverse[other] = weight[other], weight[one]
+    if slots > _MAX_SLOTS:
+        # both directions of an edge have the same key; the edge's own number rides in the low bits of it
+        bits = int(len(source)).bit_length()
+        key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
+        key = np.sort(key | np.arange(len(source)))
+        number, pair = key & ((1 << bits) - 1), key >> bits
+        twice = np.flatnonzero(pair[1:] == pair[:-1])
+        one, other = number[twice], number[twice + 1]
+        reverse[one], reverse[other] = weight[other], weight[one]
+        return reverse
+    targets, weights = np.full((slots, size), -1), np.zeros((slots, size))
+    targets[slot, source], weights[slot, source] = target, weight
+    for of_slot, weight_of_slot in zip(targets, weights, strict=True):
+        reverse += (of_slot[target] == source) * weight_of_slot[target]
     return reverse
