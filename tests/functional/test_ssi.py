@@ -234,7 +234,7 @@ def test_moments_are_esdas(values):
     regions = Regions.from_points(lat=lat, lon=lon, radius=0.5, center_index=[0])
     score = spatial_self_information(torch.from_numpy(z), regions, coding="raw", background_ratio=0)
     points = geometry.unit_vectors(lat, lon)
-    knn = libpysal.weights.KNN(points, k=4)
+    knn = libpysal.weights.KNN(points, k=4, silence_warnings=True)
     moran = esda.Moran(z, knn, transformation="o", permutations=0)
     scale = 4 * len(z) * z.var()
     t = (moran.I - moran.EI) / math.sqrt(moran.VI_rand)
