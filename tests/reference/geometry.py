@@ -43,7 +43,7 @@ def local_frame(lat, lon, center_lat, center_lon):
     # the difference is wrapped in degrees, where 360 is exact: a point on the centre's meridian has dlon = 0 exactly
     dlon = np.radians(np.mod(lon - center_lon + 180.0, 360.0) - 180.0)
     phi, phi_c = np.radians(lat), np.radians(center_lat)
-    # exactly 0 at a pole, which lies on every meridian: due north of everybody is e = 0, not the sign of a rounding error
+    # exactly 0 at a pole, which lies on every meridian: due north of everybody is e = 0, not a rounding error
     cos, cos_c = (np.where(np.abs(degrees) == 90, 0.0, np.cos(np.radians(degrees))) for degrees in (lat, center_lat))
     east = cos * np.sin(dlon)
     north = cos_c * np.sin(phi) - np.sin(phi_c) * cos * np.cos(dlon)
