@@ -68,6 +68,7 @@ class Regions:
         self._search, self._segments = search, segments
         self._patches: dict[Any, Patches] = {}
         self._graphs: dict[Any, Graph] = {}
+        self._fits: bool | None = None
 
     # ------------------------------------------------------------------ construction
 
@@ -179,6 +180,30 @@ class Regions:
         segments = Segments(offsets, members, len(points[0]))
         centers = (centers[0].to(device), centers[1].to(device))
         return cls(points, centers, check_arc("radius", radius), segments=segments)
+
+    @classmethod
+    def lazily(cls, lat: Tensor, lon: Tensor, radius: float) -> Regions:
+        """Every point's ROI, of checked coordinates, however many pairs that are: see :meth:`fits`."""
+        return cls._of((lat, lon), (lat, lon), radius)
+
+    def fits(self) -> bool:
+        """Whether all pairs can be held at once; if not, take :meth:`neighbourhoods`."""
+        if self._fits is None:
+            self._fits = self._search is None or int(self._search.bounds()[1].sum()) <= MAX_PAIRS
+        return self._fits
+
+    def neighbourhoods(self) -> Iterator[tuple[Tensor, Regions]]:
+        """(which, ROIs) of all ROIs in compact groups, as many at a time as keep memory bounded."""
+        assert self._search is not None
+        tiles = self._search.center_tiles
+        pairs = torch.from_numpy(self._search.bounds()[1][tiles.order]).cumsum(0)
+        start = 0
+        while start < len(self):
+            before = int(pairs[start - 1]) if start else 0
+            stop = max(start + 1, int(torch.searchsorted(pairs, before + MAX_PAIRS // 8, right=True)))
+            which = torch.from_numpy(tiles.order[start:stop])
+            yield which, self[which]
+            start = stop
 
     def check_memory(self) -> None:
         """Refuse, before anything is allocated, to list more pairs than fit into memory."""

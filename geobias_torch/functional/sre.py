@@ -120,7 +120,9 @@ def count(
     hard = is_hard(bins, bandwidth)
     sums = {key: _upper_bins(columns, c, exact=hard) for key, c in cells.items()}
     shared = _roi_tables(sums[id(patches[0].cells)], patches[0].cells, regions)
-    constant = None if hard or not options.drops_constant else _constant(_hard_twin(values, bins), patches[0].cells, regions)
+    constant = (
+        None if hard or not options.drops_constant else _constant(_hard_twin(values, bins), patches[0].cells, regions)
+    )
     return [
         Histograms.of(shared, _patch_tables(sums[id(p.cells)], p, options.min_patch_size), columns.shape[1:], constant)
         for p in patches

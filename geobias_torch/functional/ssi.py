@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from geobias_torch.functional.sre import check_performance
-from geobias_torch.graphs import Graph
+from geobias_torch.graphs import Graph, check_graph_options
+from geobias_torch.histograms import as_performance
 from geobias_torch.regions import Regions
 
 _MAX_VALUES = 32  # distinct values that the value scheme takes
@@ -75,33 +76,74 @@ def spatial_self_information(
     References:
         GeoBS, Section 4.2 and Algorithm 2; Wang et al., arXiv 2405.18459; Cliff & Ord, Spatial Processes (1981), moments.
     """
-    _check_choice("coding", coding, _CODINGS)
-    _check_choice("null", null, ("permutation", "value_scheme"))
-    _check_choice("surprisal", surprisal, ("density", "two_sided"))
-    if floor is not None and not 0 <= floor < 1:
-        raise ValueError(f"Expected `floor` within [0, 1), but got {floor}.")
-    if null == "value_scheme" and not background_ratio >= 3:
-        raise ValueError(f'Expected `background_ratio` >= 3 with null="value_scheme", but got {background_ratio}.')
-    marked = performance is not None
+    options = SSIOptions(coding, k, background, background_ratio, max_members, null, surprisal, floor, ties)
+    local, _ = _score(performance, regions, options)
+    if performance is None:
+        return local[:, 0]
+    performance = as_performance(performance)
+    return local.to(performance.dtype) if performance.ndim == 2 else local[:, 0].to(performance.dtype)
+
+
+@dataclass(frozen=True)
+class SSIOptions:
+    """The options of :func:`spatial_self_information`, checked."""
+
+    coding: str | None = None
+    k: int = 4
+    background: Literal["fibonacci", "concentric"] = "fibonacci"
+    background_ratio: float = 5
+    max_members: int | None = 100
+    null: str = "permutation"
+    surprisal: str = "density"
+    floor: float | None = None
+    ties: Literal["share", "index"] = "share"
+
+    def __post_init__(self) -> None:
+        _check_choice("coding", self.coding, _CODINGS)
+        _check_choice("null", self.null, ("permutation", "value_scheme"))
+        _check_choice("surprisal", self.surprisal, ("density", "two_sided"))
+        if self.floor is not None and not 0 <= self.floor < 1:
+            raise ValueError(f"Expected `floor` within [0, 1), but got {self.floor}.")
+        check_graph_options(self.k, self.background, self.background_ratio, self.ties)
+        if self.null == "value_scheme" and not self.background_ratio >= 3:
+            raise ValueError(
+                f'Expected `background_ratio` >= 3 with null="value_scheme", but got {self.background_ratio}.'
+            )
+
+
+def score_and_floor(performance: Tensor | None, regions: Regions, options: SSIOptions) -> tuple[Tensor, Tensor]:
+    """Local SSI (M,) and its expectation where the null is true, NaN where an ROI is not scored; float64."""
+    local, variance = _score(performance, regions, options)
+    return local[:, 0], surprisal_floor(torch.where(local.isnan(), torch.nan, variance), options.surprisal)[:, 0]
+
+
+def _score(performance: Any | None, regions: Regions, options: SSIOptions) -> tuple[Tensor, Tensor]:
+    """Local SSI and the variance of G under the null, (M, R) float64."""
+    marked, coding = performance is not None, options.coding
     if performance is None:
         performance, coding = torch.ones(regions.num_points), "raw"
     performance = check_performance(performance, regions)
     values = performance if performance.ndim == 2 else performance[:, None]
     coding = coding or _default_coding(values)
     graph = regions.graph(
-        k=k, background=background, background_ratio=background_ratio, max_members=max_members, ties=ties
+        k=options.k,
+        background=options.background,
+        background_ratio=options.background_ratio,
+        max_members=options.max_members,
+        ties=options.ties,
     )
     pattern = _Pattern.of(_signed(values) if coding == "signed" else values, graph, coding == "centred")
-    mean, variance = pattern.permutation_moments() if null == "permutation" else pattern.value_scheme_moments(k)
+    permuted = options.null == "permutation"
+    mean, variance = pattern.permutation_moments() if permuted else pattern.value_scheme_moments(options.k)
     # the variance is what is left of larger terms: below this share of them it is rounding noise
-    scored = (pattern.totals >= max(k + 2, 4))[:, None] & (variance > 1e-12 * (mean**2 + variance))
+    scored = (pattern.totals >= max(options.k + 2, 4))[:, None] & (variance > 1e-12 * (mean**2 + variance))
     if marked:
         scored = scored & pattern.differ()
     # where() on both sides of the logarithm: an ROI that is not scored must not put NaN into the gradient
     deviation = torch.where(scored, pattern.quadratic_form() - mean, 0.0)
-    local = surprisal_of(deviation, torch.where(scored, variance, 1.0), surprisal, floor)
-    local = torch.where(scored, local, torch.nan).to(performance.dtype)
-    return local if performance.ndim == 2 else local[:, 0]
+    variance = torch.where(scored, variance, 1.0)
+    local = surprisal_of(deviation, variance, options.surprisal, options.floor)
+    return torch.where(scored, local, torch.nan), variance
 
 
 def surprisal_of(deviation: Tensor, variance: Tensor, surprisal: str, floor: float | None = None) -> Tensor:
@@ -175,7 +217,7 @@ class _Pattern:
 
     @cached_property
     def deviation(self) -> Tensor:
-        """z minus the mean (P', R); that of the background is ``-mean``."""
+        """Z minus the mean (P', R); that of the background is ``-mean``."""
         return self.z - self.mean[self.roi]
 
     def quadratic_form(self) -> Tensor:
@@ -210,7 +252,9 @@ class _Pattern:
     def value_scheme_moments(self, k: int) -> tuple[Tensor, Tensor]:
         """Mean and variance (M, R) of G under the value scheme of Wang et al., for few distinct values."""
         moments = [self._value_scheme_column(column, k) for column in range(self.z.shape[1])]
-        return torch.stack([mean for mean, _ in moments], dim=1), torch.stack([variance for _, variance in moments], dim=1)
+        return torch.stack([mean for mean, _ in moments], dim=1), torch.stack(
+            [variance for _, variance in moments], dim=1
+        )
 
     def _value_scheme_column(self, column: int, k: int) -> tuple[Tensor, Tensor]:
         values, which = torch.unique(self.values[:, column].detach(), return_inverse=True)

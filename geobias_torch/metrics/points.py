@@ -1,0 +1,182 @@
+"""The part that all spatial metrics share: rows in, points out, geometry found once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from geobias_torch.convert import to_tensor
+from geobias_torch.geometry import check_coordinates, warn_odd_coordinates
+from geobias_torch.regions import Regions
+
+_NO_INDEX = -1.0
+
+
+@dataclass(frozen=True)
+class Points:
+    """The rows that can be scored, in an order that depends on nothing but the points themselves."""
+
+    performance: Tensor  # (N,) float64
+    lat: Tensor  # (N,) float64
+    lon: Tensor  # (N,) float64
+    place: Tensor  # (N,) int64: where each point stands among the rows given
+    lat_given: Tensor  # (rows,) float64, NaN where missing
+    lon_given: Tensor
+
+    def spread(self, local: Tensor) -> Tensor:
+        """Per-point results (N,) in the order of the rows given, NaN in rows that were dropped; on the CPU."""
+        out = torch.full((len(self.lat_given),), torch.nan, dtype=torch.float64)
+        out[self.place.cpu()] = local.to("cpu", torch.float64)
+        return out
+
+
+class PointMetric(Metric):
+    """Base of the spatial metrics: its state is the rows themselves, so that batches, ranks and order do not matter."""
+
+    higher_is_better = False
+    is_differentiable = False
+    full_state_update = False
+
+    rows: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # (n, 4) float64: lat, lon, performance, index. One tensor: one message per rank
+        self.add_state("rows", default=[], dist_reduce_fx="cat")
+        self._geometry: tuple[Tensor, Tensor, Regions] | None = None
+        self._warned: set[str] = set()
+        self._local: Any = None
+
+    def update(self, performance: Any, *, lat: Any, lon: Any, index: Any = None) -> None:
+        """Add rows.
+
+        Args:
+            performance: (n,) real values, 1 = good; NaN = the row has none.
+            lat: (n,) degrees within [-90, 90]; NaN = the row has no location.
+            lon: (n,) degrees.
+            index: (n,) integers >= 0, the row numbers in the data set: removes the rows that a distributed sampler repeats.
+
+        Raises:
+            ValueError: for shapes that differ, coordinates out of range, infinite performance, a negative index.
+        """
+        names = ("performance", "lat", "lon") + (("index",) if index is not None else ())
+        given = (performance, lat, lon) + ((index,) if index is not None else ())
+        columns = [to_tensor(name, x).detach() for name, x in zip(names, given, strict=True)]
+        shape = columns[0].shape
+        for name, column in zip(names, columns, strict=True):
+            if column.ndim != 1 or column.shape != shape:
+                raise ValueError(
+                    f"Expected `performance`, `lat`, `lon` and `index` of one shape (n,), but got {tuple(shape)} and "
+                    f"`{name}` of shape {tuple(column.shape)}."
+                )
+        if index is not None and (columns[3].is_floating_point() or (columns[3] < 0).any()):
+            raise ValueError("Expected `index` to hold integers >= 0.")
+        values, lat, lon = (column.to(self.device, torch.float64) for column in columns[:3])
+        numbers = columns[3].to(self.device, torch.float64) if index is not None else torch.full_like(lat, _NO_INDEX)
+        infinite = torch.isinf(values)
+        if infinite.any():
+            raise ValueError(
+                f"Expected `performance` to be finite or NaN, but got inf at row {int(infinite.nonzero()[0])}."
+            )
+        missing = lat.isnan() | lon.isnan()
+        # zeros in their place, so that the row numbers of an error are the caller's
+        check_coordinates(torch.where(missing, 0.0, lat), torch.where(missing, 0.0, lon))
+        self.rows.append(torch.stack([lat, lon, values, numbers], dim=1))
+
+    def sync(self, *args: Any, **kwargs: Any) -> None:
+        """Gather the rows of all ranks; a rank without rows takes part with none."""
+        if isinstance(self.rows, list) and not self.rows:
+            self.rows.append(torch.zeros(0, 4, dtype=torch.float64, device=self.device))
+        super().sync(*args, **kwargs)
+
+    def points(self) -> Points:
+        """The rows so far without repeats and without rows that lack a location or performance."""
+        parts = self.rows if isinstance(self.rows, list) else [self.rows]
+        rows = torch.cat(parts) if parts else torch.zeros(0, 4, dtype=torch.float64, device=self.device)
+        rows = self._without_repeats(rows)
+        complete = ~rows[:, :3].isnan().any(dim=1)
+        dropped = int((~complete).sum())
+        if dropped:
+            self._warn_once(
+                "dropped", f"{dropped} of {len(rows)} rows lack a location or performance and are left out."
+            )
+        place = complete.nonzero()[:, 0]
+        lat, lon = check_coordinates(rows[place, 0], rows[place, 1])
+        performance = rows[place, 2]
+        order = torch.from_numpy(np.lexsort([x.cpu().numpy() for x in (performance, lon, lat)])).to(place.device)
+        return Points(performance[order], lat[order], lon[order], place[order], rows[:, 0], rows[:, 1])
+
+    def _without_repeats(self, rows: Tensor) -> Tensor:
+        numbered = rows[:, 3] != _NO_INDEX
+        if not numbered.any():
+            if len(rows) and self._is_distributed():
+                self._warn_once(
+                    "index",
+                    "Rows came from several processes without `index`: rows that a distributed sampler repeats count twice.",
+                )
+            return rows
+        if not numbered.all():
+            raise ValueError("Expected `index` in every update or in none, but got it in some.")
+        rows = rows[torch.argsort(rows[:, 3], stable=True)]
+        first = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        first[1:] = rows[1:, 3] != rows[:-1, 3]
+        # a repeat may differ in performance (dropout, rounding), but not in where it lies
+        here, there = rows[1:, :2], rows[:-1, :2]
+        moved = ~first[1:] & ~((here == there) | (here.isnan() & there.isnan())).all(dim=1)
+        if moved.any():
+            row = rows[1:][moved][0]
+            raise ValueError(
+                f"Expected one location for each `index`, but got {int(row[3])} with different `lat`, `lon`: two data sets?"
+            )
+        return rows[first]
+
+    def _is_distributed(self) -> bool:
+        return bool(self.distributed_available_fn is not None and self.distributed_available_fn())
+
+    def _warn_once(self, key: str, message: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(message, stacklevel=3)
+
+    def regions_of(self, points: Points, radius: float) -> Regions:
+        """Every point's ROI; the same object as last time where the coordinates are the same."""
+        lat, lon = points.lat.cpu(), points.lon.cpu()
+        known = self._geometry
+        if known is None or not (torch.equal(known[0], lat) and torch.equal(known[1], lon)):
+            warn_odd_coordinates(lat, lon)
+            self._geometry = known = (lat, lon, Regions.lazily(lat, lon, radius))
+        regions = known[2]
+        if regions.fits() and regions.lat.device != self.device:
+            self._geometry = (lat, lon, regions := regions.to(self.device))
+        return regions
+
+    def local(self) -> Any:
+        """Results per row of the last ``compute``, in the order of the rows given; kept through ``reset``.
+
+        Rows follow the updates; with an ``index`` they are in its order, without repeats.
+
+        Raises:
+            RuntimeError: before the first ``compute``.
+        """
+        if self._local is None:
+            raise RuntimeError("Expected `compute()` before `local()`: there are no local scores yet.")
+        return self._local
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Geometry is left behind: it is large, and found again from the points."""
+        return {**super().__getstate__(), "_geometry": None}
+
+
+def in_blocks(regions: Regions) -> Iterator[tuple[Tensor | slice, Regions]]:
+    """All ROIs at once where their pairs fit into memory, else neighbourhood by neighbourhood."""
+    if regions.fits():
+        yield slice(None), regions
+    else:
+        yield from regions.neighbourhoods()
