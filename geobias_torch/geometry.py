@@ -187,7 +187,7 @@ class LocalFrame:
         east, north, _ = self._components
         # + 0.0 turns -0 into 0, so that due north is 0 and not 2 pi, due south pi and not -pi
         angle = xp.arctan2(east + 0.0, north)
-        return angle + (2 * math.pi) * (angle < 0)
+        return xp.where(angle < 0, angle + 2 * math.pi, angle)
 
     @cached_property
     def _stretch(self) -> Any:
@@ -209,5 +209,6 @@ class LocalFrame:
     def delta_lon(self) -> Any:  # noqa: D102
         difference = self.lon - self.center_lon
         # no remainder where none is needed: it would cost a point on the centre's meridian its exact zero
-        difference = difference - 360.0 * (difference >= 180) + 360.0 * (difference < -180)
-        return self._xp.deg2rad(difference)
+        xp = self._xp
+        difference = xp.where(difference >= 180, difference - 360, difference)
+        return xp.deg2rad(xp.where(difference < -180, difference + 360, difference))

@@ -291,12 +291,32 @@ class Regions:
             return self
         if isinstance(max_members, bool) or not isinstance(max_members, (int, np.integer)) or max_members < 1:
             raise ValueError(f"Expected `max_members` to be an integer >= 1 or None, but got {max_members!r}.")
-        segments, cut = (
-            self._nearest_listed(max_members) if self._search is None else self._nearest_searched(max_members)
-        )
+        if self._search is None:
+            segments, cut = self._nearest_listed(max_members)
+        else:
+            self._check_ties(max_members)
+            segments, cut = self._nearest_searched(max_members)
         if warn and cut:
             warnings.warn(f"{cut} of {len(self)} ROIs were cut to their {max_members} nearest members.", stacklevel=3)
         return Regions((self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=segments)
+
+    def _check_ties(self, max_members: int) -> None:
+        """Refuse to list more coincident members than fit into memory; they tie, so that no cut parts them."""
+        where, counts = torch.unique(torch.stack([self.lat, self.lon]), dim=1, return_counts=True)
+        crowded = counts > max_members
+        if not crowded.any() or int(counts[crowded].max()) * len(self) <= MAX_PAIRS:
+            return
+        crowd = dict(zip(map(tuple, where[:, crowded].T.tolist()), counts[crowded].tolist(), strict=True))
+        centers = zip(self.center_lat.tolist(), self.center_lon.tolist(), strict=True)
+        self._refuse_ties(sum(crowd.get(center, 0) for center in centers), max_members)
+
+    def _refuse_ties(self, listed: int, max_members: int) -> None:
+        if listed > MAX_PAIRS:
+            raise ValueError(
+                f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but points at equal distances, which "
+                f"`max_members` = {max_members} does not part, make at least {listed:,}: take a smaller `radius`, score "
+                "fewer centres with `center_index`, or merge coincident points."
+            )
 
     def _nearest_searched(self, max_members: int) -> tuple[Segments, int]:
         listed = 0
@@ -312,12 +332,7 @@ class Regions:
                 keep[cut] = distance[cut] <= edge[:, None] + _TIE
             rows, counts, members = _pick(block, keep)
             listed += len(members)
-            if listed > MAX_PAIRS:
-                raise ValueError(
-                    f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but more points than that lie at "
-                    f"equal distances at the cut of `max_members` = {max_members}: take a smaller `radius`, score fewer "
-                    "centres with `center_index`, or merge coincident points."
-                )
+            self._refuse_ties(listed, max_members)
             return rows, counts, members, int((counts < block.inside.sum(axis=1)).sum())
 
         parts = self._search.walk(work)  # type: ignore[union-attr]

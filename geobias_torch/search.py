@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -132,17 +132,20 @@ class Search:
         east, north = frame_axes(torch.as_tensor(centers.lat), torch.as_tensor(centers.lon))
         self._east, self._north = east.numpy(), north.numpy()
 
-    def _near_tiles(self, group: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(tile of centres, tiles of points that may hold members, whether all of theirs surely are) of a group."""
-        tiles, points = self.center_tiles, self.point_tiles
-        reach = _chord(self.radius + tiles.group_radii[group] + points.radii)
-        near = np.flatnonzero(_distance(points.centers, tiles.group_centers[group]) <= reach)
-        for tile in range(tiles.group_starts[group], tiles.group_starts[group + 1]):
-            chord = _distance(points.centers[near], tiles.centers[tile])
-            spread = tiles.radii[tile] + points.radii[near]
-            hit = chord <= _chord(self.radius + spread)
-            surely = chord[hit] <= _chord(np.maximum(self.radius - spread[hit], -1.0))
-            yield tile, near[hit], surely
+    def _near_tiles(self, group: int) -> Iterator[tuple[int, np.ndarray]]:
+        """(tile of centres, tiles of points that may hold members) of a group of tiles."""
+        near, _ = self._hit(self.center_tiles.group_centers[group], self.center_tiles.group_radii[group])
+        for tile in range(self.center_tiles.group_starts[group], self.center_tiles.group_starts[group + 1]):
+            hit, _ = self._hit(self.center_tiles.centers[tile], self.center_tiles.radii[tile], near)
+            yield tile, hit
+
+    def _hit(self, center: np.ndarray, extent: float, tiles: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Of some tiles of points: those that may hold members of centres in a ball, and whether they hold nobody else."""
+        chord = _distance(self.point_tiles.centers[tiles], center)
+        spread = extent + self.point_tiles.radii[tiles]
+        hit = np.flatnonzero(chord <= _chord(self.radius + spread))
+        surely = chord[hit] <= _chord(np.maximum(self.radius - spread[hit], -1.0))
+        return (hit if isinstance(tiles, slice) else tiles[hit]), surely
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """(M,) int64: how many members every centre has at least and at most, without looking at any of them."""
@@ -150,9 +153,16 @@ class Search:
         low, high = np.zeros((2, len(self.centers.lat)), dtype=np.int64)
 
         def group_bounds(group: int) -> None:
-            for tile, hit, surely in self._near_tiles(group):
+            first, last = tiles.group_starts[group], tiles.group_starts[group + 1]
+            near, surely = self._hit(tiles.group_centers[group], tiles.group_radii[group])
+            common, open_tiles = sizes[near[surely]].sum(), near[~surely]
+            for tile in range(first, last) if len(open_tiles) else ():
                 rows = tiles.order[tiles.starts[tile] : tiles.starts[tile + 1]]
-                low[rows], high[rows] = sizes[hit][surely].sum(), sizes[hit].sum()
+                hit, certain = self._hit(tiles.centers[tile], tiles.radii[tile], open_tiles)
+                low[rows], high[rows] = sizes[hit[certain]].sum(), sizes[hit].sum()
+            rows = tiles.order[tiles.starts[first] : tiles.starts[last]]
+            low[rows] += common
+            high[rows] += common
 
         self._in_threads(group_bounds)
         return low, high
@@ -163,7 +173,7 @@ class Search:
 
         def group_work(group: int) -> list[T]:
             results = []
-            for tile, hit, _ in self._near_tiles(group):
+            for tile, hit in self._near_tiles(group):
                 rows = tiles.order[tiles.starts[tile] : tiles.starts[tile + 1]]
                 found = np.concatenate([points.order[points.starts[t] : points.starts[t + 1]] for t in hit] or [hit])
                 chord = _distance(self.points.vectors[found], tiles.centers[tile])

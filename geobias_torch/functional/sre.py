@@ -35,6 +35,8 @@ class SREOptions:
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise ValueError(f"Expected `{name}` >= 0, but got {value}.")
+        if self.smoothing == 0 and self.prior == 0:
+            raise ValueError("Expected `smoothing` > 0 without a `prior`: a patch may lack a bin of its ROI, but got 0.")
         for name in ("min_patch_size", "min_patches", "min_roi_size"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
