@@ -20,6 +20,9 @@ from geobias_torch.tables import PredictionTable, same_points
 LOCAL_SCORES = ("sg_sre", "dl_sre", "ds_sre", "u_ssi", "m_ssi")
 """Scores that every ROI has; the sixth score, ``spad``, is one of all points together."""
 
+SSI_MAX_MEMBERS = 100
+"""The nearest so many members of an ROI take part in SSI."""
+
 LOCAL_SUFFIXES = (".parquet", ".csv")
 """Endings of the files that a per-ROI table is written to."""
 
@@ -146,6 +149,7 @@ def score_tables(
         sectors=sectors,
         min_patch_size=min_patch_size,
         min_roi_size=min_roi_size,
+        ssi_max_members=SSI_MAX_MEMBERS,
         scores=names,
     )
     lat, lon = torch.as_tensor(first.lat[kept]), torch.as_tensor(first.lon[kept])
@@ -154,7 +158,8 @@ def score_tables(
         progress(f"scoring {table.path.name}")
         metric.reset()  # forgets the performance; the geometry of the same points is used again
         metric.update(torch.as_tensor(performance), lat=lat, lon=lon)
-        scores = {name: score.item() for name, score in metric.compute().items()}
+        scores: dict[str, float] = {name: score.item() for name, score in metric.compute().items()}
+        scores |= {f"{name}_rois": int(scores[f"{name}_rois"]) for name in LOCAL_SCORES}
         for name in names:
             scores[f"{name}_excess"] = scores[name] - scores[f"{name}_floor"]
         local = {}
@@ -168,7 +173,7 @@ def score_tables(
             "sectors": sectors,
             "min_patch_size": min_patch_size,
             "min_roi_size": min_roi_size,
-            "ssi_max_members": metric.ssi_max_members,
+            "ssi_max_members": SSI_MAX_MEMBERS,
         }
         results.append(ScoredTable(table, settings, scores, local))
     return results
