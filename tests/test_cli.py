@@ -52,7 +52,7 @@ def test_score_prints_what_it_read_and_every_score(folder, capsys):
     assert "worst tenth" in out
     for name in ("sg_sre", "dl_sre", "ds_sre", "u_ssi", "m_ssi", "spad"):
         assert f"({name})" in out
-    for words in ("noise floor", "excess", "ROIs counted", "200 of 200", "100 nearest members", "standard error"):
+    for words in ("noise floor", "excess", "ROIs counted", " of 200", "100 nearest members", "standard error"):
         assert words in out
     assert "Worst regions by scale-grid SRE" in out
 
