@@ -82,7 +82,7 @@ class SRELoss(nn.Module):
 
     def __init__(
         self,
-        partition: Partition | Sequence[Partition],
+        partition: Sequence[Partition] | Partition,
         *,
         estimator: Literal["excess", "kl"] = "excess",
         bins: Sequence[float] | Literal["probability"] | None = "probability",

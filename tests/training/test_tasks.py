@@ -1,0 +1,148 @@
+"""RegressionTask: which rows each loss sees, what is logged, and what a row without a location gets."""
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from geobias_torch import DirectionSector
+from geobias_torch.losses import SRELoss
+from geobias_torch.metrics import GeoBiasScores
+from training.data import Points
+from training.encoders import Sphere2Vec
+from training.samplers import RoiBatchSampler
+from training.tasks import RegressionTask
+
+SCORES = ("sg_sre", "dl_sre", "ds_sre")
+
+
+def metric():
+    return GeoBiasScores(radius=0.1, min_patch_size=2, scores=SCORES)
+
+
+def make_points(count=150, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    lat = 45 + 3 * torch.randn(count, generator=generator, dtype=torch.float64)
+    lon = 10 + 3 * torch.randn(count, generator=generator, dtype=torch.float64)
+    return Points(lat, lon, torch.sin(lat).float(), radius=0.1)
+
+
+def loader(points, steps=3):
+    sampler = RoiBatchSampler(points.lat, points.lon, radius=0.1, steps=steps, points=32, rois=2, min_members=10)
+    return DataLoader(points, sampler=sampler, batch_size=None)
+
+
+def make_task(loss=None, **options):
+    torch.manual_seed(0)
+    return RegressionTask(Sphere2Vec(scales=4), metric(), geobias_loss=loss, hidden=16, layers=1, **options)
+
+
+class Spy(nn.Module):
+    """Takes what the task hands to its loss."""
+
+    def forward(self, performance, regions):
+        self.performance, self.regions = performance, regions
+        return regions.sum(performance).sum()
+
+
+def test_task_loss_sees_the_random_rows_and_the_geobias_loss_the_samples():
+    points, spy = make_points(), Spy()
+    batch = next(iter(loader(points)))
+    task = make_task(spy, weight=2.0)
+    loss = task.training_step(batch, 0)
+    prediction = task(batch.lat, batch.lon)
+    error = (prediction - batch.target).abs()
+    torch.testing.assert_close(spy.performance, torch.sigmoid((0.5 - error) / 0.1))
+    assert spy.regions is batch.regions
+    assert spy.regions.members.min() == batch.num_random == 32
+    expected = (
+        nn.functional.smooth_l1_loss(prediction[:32], batch.target[:32])
+        + 2 * spy.regions.sum(torch.sigmoid((0.5 - error) / 0.1)).sum()
+    )
+    torch.testing.assert_close(loss, expected)
+
+
+def test_without_a_loss_the_samples_do_not_matter():
+    batch = next(iter(loader(make_points())))
+    task = make_task()
+    plain = task.training_step(batch, 0)
+    moved = batch._replace(target=torch.cat([batch.target[:32], batch.target[32:] + 100]))
+    assert torch.equal(plain, task.training_step(moved, 0))
+
+
+def test_the_geobias_loss_changes_the_gradient():
+    batch = next(iter(loader(make_points())))
+    gradients = []
+    for loss in (None, SRELoss(DirectionSector(4))):
+        task = make_task(loss)
+        task.training_step(batch, 0).backward()
+        gradients.append(task.network.last.weight.grad)
+    assert (gradients[0] - gradients[1]).abs().max() > 1e-4
+
+
+def test_a_row_without_a_location_is_predicted_nan():
+    prediction = make_task()(torch.tensor([1.0, float("nan")]), torch.tensor([2.0, 3.0]))
+    assert prediction.isnan().tolist() == [False, True]
+
+
+def held_out_loader(points):
+    return DataLoader(points, sampler=[list(range(100)), list(range(100, 150))], batch_size=None)
+
+
+def trainer(tmp_path, **options):
+    settings = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "accelerator": "cpu"}
+    return pl.Trainer(default_root_dir=tmp_path, enable_model_summary=False, **(settings | options))
+
+
+def test_logged_scores_are_those_of_the_metric(tmp_path):
+    points, task = make_points(), make_task()
+    (logged,) = trainer(tmp_path).validate(task, held_out_loader(points), verbose=False)
+    prediction = task(points.lat, points.lon).detach()
+    alone = metric()
+    alone.update(((prediction - points.target).abs() < 0.5).float(), lat=points.lat, lon=points.lon)
+    expected = alone.compute()
+    assert set(logged) == {"val/r2", "val/hit_rate"} | {f"val/geobias/{key}" for key in expected}
+    for key, value in expected.items():
+        torch.testing.assert_close(torch.tensor(logged[f"val/geobias/{key}"]), value.float(), equal_nan=True)
+    residual = ((prediction - points.target) ** 2).sum() / ((points.target - points.target.mean()) ** 2).sum()
+    assert logged["val/r2"] == pytest.approx(1 - residual.item(), rel=1e-4)
+    assert logged["val/hit_rate"] == pytest.approx(((prediction - points.target).abs() < 0.5).float().mean().item())
+
+
+def test_epochs_draw_new_batches_and_the_run_is_reproducible(tmp_path):
+    points = make_points()
+
+    class Rows(pl.Callback):
+        def __init__(self):
+            self.rows = []
+
+        def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+            self.rows.append(batch.rows.tolist())
+
+    weights, rows = [], []
+    for loss in (SRELoss(DirectionSector(4)), SRELoss(DirectionSector(4)), None):
+        task, seen = make_task(loss), Rows()
+        trainer(tmp_path, max_epochs=2, callbacks=[seen], limit_val_batches=0).fit(task, loader(points))
+        weights.append(task.network.last.weight.detach().clone())
+        rows.append(seen.rows)
+    assert len(rows[0]) == len({tuple(r) for r in rows[0]}) == 6  # no step twice: set_epoch was called
+    assert rows[0] == rows[1] == rows[2]  # with and without a loss
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_learning_rate_ends_at_zero(tmp_path):
+    task = make_task(lr=0.01)
+    run = trainer(tmp_path, max_epochs=2, limit_val_batches=0)
+    run.fit(task, loader(make_points()))
+    assert run.lr_scheduler_configs[0].scheduler.get_last_lr() == [pytest.approx(0, abs=1e-8)]
+
+
+def test_it_learns(tmp_path):
+    points = make_points()
+    task = make_task(lr=0.01)
+    before = trainer(tmp_path).validate(task, held_out_loader(points), verbose=False)[0]["val/r2"]
+    trainer(tmp_path, max_epochs=10, limit_val_batches=0).fit(task, loader(points, steps=10))
+    after = trainer(tmp_path).validate(task, held_out_loader(points), verbose=False)[0]["val/r2"]
+    assert after > max(before, 0.5)

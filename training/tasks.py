@@ -1,0 +1,127 @@
+"""What is trained: location encoder, network, task loss and, if wanted, a geo-bias term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor, nn
+from torchmetrics import R2Score
+
+from geobias_torch.metrics import GeoBiasScores
+from geobias_torch.performance import within
+from training.data import Batch
+from training.encoders import FFN
+
+__all__ = ["RegressionTask"]
+
+
+class RegressionTask(pl.LightningModule):
+    r"""Regress a number from a location, with or without a geo-bias loss.
+
+    .. math:: \text{loss} = \text{smooth-L1 over the random rows}
+              + \text{weight} \cdot \text{geobias\_loss}(\text{soft performance}, \text{ROI samples})
+
+    A prediction is good where its absolute error is below ``tolerance``: hard for the metrics, and for the loss
+    sigmoid((tolerance - |error|) / bandwidth). AdamW, learning rate down to 0 along a cosine over the whole run.
+
+    Per epoch it logs ``train/loss``, ``train/task_loss``, ``train/geobias_loss``, ``val/r2``, ``val/hit_rate`` and
+    ``val/geobias/<key>`` for every key of the metric.
+
+    Args:
+        encoder: position encoding with ``dim`` and ``forward(lat, lon) -> (encoding, located)``.
+        geobias: scores of the held-out points, per epoch.
+        geobias_loss: called with (performance, regions), such as `geobias_torch.losses.SRELoss`; None = none.
+        weight: of the geo-bias term.
+        tolerance: largest error that is good, in the unit of the target.
+        bandwidth: softness of that limit in the loss, in the unit of the target.
+        hidden: width of the network.
+        layers: blocks of the network.
+        dropout: in the network.
+        lr: learning rate at the start.
+        weight_decay: of AdamW.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        geobias: GeoBiasScores,
+        geobias_loss: nn.Module | None = None,
+        weight: float = 1.0,
+        tolerance: float = 0.5,
+        bandwidth: float = 0.1,
+        hidden: int = 256,
+        layers: int = 3,
+        dropout: float = 0.0,
+        lr: float = 1e-3,
+        weight_decay: float = 1e-3,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        dim: Any = encoder.dim
+        self.network = FFN(dim, 1, hidden=hidden, layers=layers, dropout=dropout)
+        self.geobias = geobias
+        self.geobias_loss = geobias_loss
+        self.r2 = R2Score()
+        self.weight, self.tolerance, self.bandwidth = weight, tolerance, bandwidth
+        self.lr, self.weight_decay = lr, weight_decay
+
+    def forward(self, lat: Tensor, lon: Tensor) -> Tensor:
+        """Prediction for points in degrees, shape (N,); NaN where a point has no location."""
+        encoding, located = self.encoder(lat, lon)
+        return torch.where(located, self.network(encoding)[:, 0], torch.nan)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Task loss over the random rows, geo-bias term over the ROI samples."""
+        prediction = self(batch.lat, batch.lon)
+        random = slice(batch.num_random)
+        task_loss = nn.functional.smooth_l1_loss(prediction[random], batch.target[random])
+        loss = task_loss
+        if self.geobias_loss is not None:
+            performance = within(prediction, batch.target, self.tolerance, bandwidth=self.bandwidth)
+            geobias_loss = self.geobias_loss(performance, batch.regions)
+            loss = task_loss + self.weight * geobias_loss
+            self._log_training("geobias_loss", geobias_loss, batch)
+        self._log_training("task_loss", task_loss, batch)
+        self._log_training("loss", loss, batch)
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Collect the held-out points."""
+        prediction = self(batch.lat, batch.lon)
+        self.r2.update(prediction, batch.target)
+        self.geobias.update(
+            within(prediction, batch.target, self.tolerance), lat=batch.lat, lon=batch.lon, index=batch.rows
+        )
+
+    def on_validation_epoch_end(self) -> None:
+        """Score them. The metric keeps its geometry while the coordinates stay the same."""
+        scores = self.geobias.compute()
+        self.log("val/r2", self.r2.compute(), prog_bar=True)
+        self.log("val/hit_rate", scores["performance"].float(), prog_bar=True)
+        self.log_dict({f"val/geobias/{key}": value.float() for key, value in scores.items()})
+        self.r2.reset()
+        self.geobias.reset()
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        """Columns of the prediction table."""
+        prediction = self(batch.lat, batch.lon)
+        return {
+            "lat": batch.lat,
+            "lon": batch.lon,
+            "target": batch.target,
+            "prediction": prediction,
+            "error": prediction - batch.target,
+            "hit": within(prediction, batch.target, self.tolerance),
+        }
+
+    def configure_optimizers(self) -> Any:
+        """AdamW and a cosine to 0 over all steps."""
+        optimizer = torch.optim.AdamW(self.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        steps = int(self.trainer.estimated_stepping_batches)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def _log_training(self, name: str, value: Tensor, batch: Batch) -> None:
+        self.log(f"train/{name}", value.detach(), on_step=False, on_epoch=True, batch_size=batch.num_random)
