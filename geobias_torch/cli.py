@@ -208,7 +208,7 @@ def _score(arguments: argparse.Namespace) -> None:
         for name, rois in _rois(scored).items()
     ]
     print(tabulate(rows, headers=("score", "value", "noise floor", "excess", "ROIs counted"), **_STYLE))
-    _print_notes(scored)
+    _print_notes([scored])
     _print_worst(scored, arguments.show)
 
 
@@ -253,11 +253,13 @@ def _print_settings(scored: ScoredTable) -> None:
     )
 
 
-def _print_notes(scored: ScoredTable) -> None:
+def _print_notes(results: Sequence[ScoredTable]) -> None:
+    scored = results[0]
     print("Higher = more biased. Excess = value - noise floor (the value without any geo-bias). - = not scorable.")
     print(f"SSI looks at the {scored.settings['ssi_max_members']} nearest members of a region.")
     if "spad" in scored.scores:
-        print(f"SPAD is in percent; its standard error is {_number(scored.scores['spad_se'])}.")
+        errors = ", ".join(_number(scored.scores["spad_se"]) for scored in results)
+        print(f"SPAD is in percent; its standard error is {errors}.")
     else:
         print("SPAD was left out: it needs a performance within [0, 1].")
 
@@ -320,7 +322,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     print()
     print(tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", "left", *["right"] * 6)))
     print(f"To first = difference to {names[0]}.")
-    _print_notes(results[0])
+    _print_notes(results)
 
 
 if __name__ == "__main__":
