@@ -42,7 +42,12 @@ _BLOCK = 8 << 20  # bytes of text handled at a time: what bounds the memory
 
 
 def place(path: str | os.PathLike[str], row: int) -> str:
-    """Say where a row of a file is, as its owner counts."""
+    """Say where a row of a file is, as its owner counts.
+
+    Example:
+        >>> place("predictions.csv", 0)
+        'at data row 1 of predictions.csv (data row 1 is the first after the header)'
+    """
     first = "the first" if Path(path).suffix.lower() in _PARQUET else "the first after the header"
     return f"at data row {row + 1} of {os.fspath(path)} (data row 1 is {first})"
 

@@ -23,7 +23,11 @@ _LAND, _COAST, _SEA, _UNSCORED = "#f1efe9", "#a8a49a", "#ffffff", "#8c8c8c"
 
 
 def require_matplotlib() -> None:
-    """Raise an ImportError that says what to install where matplotlib is missing."""
+    """Raise an ImportError that says what to install where matplotlib is missing.
+
+    Example:
+        >>> require_matplotlib()
+    """
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:

@@ -29,13 +29,23 @@ LOCAL_SUFFIXES = (".parquet", ".csv")
 
 @dataclass(frozen=True)
 class ScoredTable:
-    """A prediction table with its geo-bias scores.
+    r"""A prediction table with its geo-bias scores.
 
     Attributes:
         table: the predictions.
         settings: lengths (radians) and thresholds that the scores were computed with.
         scores: what `GeoBiasScores.compute` returns as plain numbers, each score also with ``_excess`` (score - floor).
         local: what `GeoBiasScores.local` returns, each (R,) for the R rows of the file, NaN in rows that were dropped.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from geobias_torch.tables import read_predictions
+        >>> path = Path(tempfile.mkdtemp()) / "predictions.csv"
+        >>> _ = path.write_text("lat,lon,hit\n48.8,9.2,1\n48.9,9.2,0\n")
+        >>> [scored] = score_tables([read_predictions(path)], radius=0.01)
+        >>> scored.local["members"]
+        array([2., 2.])
     """
 
     table: PredictionTable

@@ -58,6 +58,12 @@ class PredictionTable:
         lon: (R,) degrees; NaN where the file has none.
         performance: (R,) 1 = good; NaN where the file has none.
         signed: whether hits of -1 and +1 were turned into 0 and 1.
+
+    Example:
+        >>> columns = {"lat": "y", "lon": "x", "value": "hit"}
+        >>> lat, lon, hit = np.array([[48.8, np.nan], [9.2, 9.1], [1.0, 0.0]])
+        >>> PredictionTable(Path("predictions.csv"), columns, lat, lon, hit, signed=False).kept
+        array([ True, False])
     """
 
     path: Path
