@@ -65,7 +65,10 @@ def check_graph_options(k: int, background: str, background_ratio: float, ties: 
     """Check the arguments of ``Regions.graph``."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ValueError(f"Expected `k` to be an integer >= 1, but got {k!r}.")
-    for name, value, choices in (("background", background, ("fibonacci", "concentric")), ("ties", ties, ("share", "index"))):
+    for name, value, choices in (
+        ("background", background, ("fibonacci", "concentric")),
+        ("ties", ties, ("share", "index")),
+    ):
         if value not in choices:
             raise ValueError(f"Expected `{name}` to be one of {choices}, but got {value!r}.")
     if not 0 <= background_ratio < math.inf:
@@ -81,18 +84,23 @@ def build_graph(
     segments = near.segments
     sizes, offsets, numbers = segments.sizes.numpy(), segments.offsets.numpy(), segments.members.numpy()
     members = unit_vectors(near.lat, near.lon).numpy()
-    axes = torch.stack([*frame_axes(near.center_lat, near.center_lon), unit_vectors(near.center_lat, near.center_lon)], 1)
+    axes = torch.stack(
+        [*frame_axes(near.center_lat, near.center_lon), unit_vectors(near.center_lat, near.center_lon)], 1
+    )
     caps = np.full(len(near), float(near.radius))
     cut = sizes < regions.sizes.cpu().numpy()
     if cut.any():
         caps[cut] = _reach(near)[cut]
-    counts = np.array([background_count(n, near.radius, background, background_ratio) for n in range(sizes.max(initial=0) + 1)])
+    counts = np.array(
+        [background_count(n, near.radius, background, background_ratio) for n in range(sizes.max(initial=0) + 1)]
+    )
 
     def one(rois: np.ndarray) -> tuple[np.ndarray, Edges]:
         n = sizes[rois[0]]
         batch = Batch(members[numbers[offsets[rois][:, None] + np.arange(n)]], axes.numpy()[rois], caps[rois])
-        if ties == "share" and background == "fibonacci" and lattice.takes(batch.caps).all():
-            return rois, lattice.edges(batch, int(counts[n]), k, near.radius)
+        smallest = classes[rois[0]]
+        if smallest and ties == "share" and background == "fibonacci":
+            return rois, lattice.edges(batch, int(counts[n]), k, near.radius, smallest)
         if background == "fibonacci":
             around = lattice.points(batch.caps, counts[n]) @ batch.axes + batch.axes[:, None, 2]
         else:
@@ -100,13 +108,13 @@ def build_graph(
         return rois, plain_edges(np.concatenate([batch.members, around], axis=1), n, k, ties)
 
     # an ROI with so few points that somebody has no k-th neighbour is not scored and has no edges
-    groups = []
+    groups, classes = [], lattice.size_classes(caps)
     for n in np.unique(sizes):
         if n + counts[n] >= max(k + 2, 4):
             # where all points coincide nobody is nearer than anybody: no pattern, no edges
             apart = (sizes == n) & (caps > lattice.TIE / 2)
-            for fast in (True, False):
-                groups += _split(np.flatnonzero(apart & (lattice.takes(caps) == fast)), n, counts[n])
+            for size in np.unique(classes[apart]):
+                groups += _split(np.flatnonzero(apart & (classes == size)), n, counts[n])
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(groups)))) as pool:
         parts = list(pool.map(one, groups))
     return _assemble(segments, counts[sizes].astype(np.int64), k, parts)
@@ -174,7 +182,9 @@ def _concentric(axes: np.ndarray, members: int, radius: float, ratio: float) -> 
         # is the rounding noise of this very expression
         latitude = math.pi / 2 - ring * spacing
         across = math.cos(latitude)
-        rings.append(np.stack([across * np.cos(turn), across * np.sin(turn), np.full(count, math.sin(latitude))], axis=1))
+        rings.append(
+            np.stack([across * np.cos(turn), across * np.sin(turn), np.full(count, math.sin(latitude))], axis=1)
+        )
     # the pole's x axis points south of the centre, its y axis east
     south_east_up = np.stack([-axes[:, 1], axes[:, 0], axes[:, 2]], axis=1)
     return np.concatenate(rings) @ south_east_up
@@ -210,4 +220,3 @@ def edges_of_dense(weights: np.ndarray, n: int) -> Edges:
     s1 = (symmetric**2).sum(axis=(1, 2)) / 2
     s2 = (symmetric.sum(axis=2) ** 2).sum(axis=1)
     return Edges(roi, source, target, weights[roi, source, target], outside, between, s1, s2)
-

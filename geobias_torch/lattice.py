@@ -15,12 +15,11 @@ import numpy as np
 
 TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 _LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
-_SMALLEST = 1e-5  # radians (60 m): below, ever more points of the lattice would tie
+_SMALL, _TINY = 1e-5, 1e-7  # radians (60 m, 0.6 m): size classes
 _MAX_SLOTS = 12  # edges of a point up to which the reverse is found by comparing all with all
 
 
-# share of the squared extent: four float32 products of at most 4 extents each, on both sides of a comparison
-_ROUNDING = 4e-6
+_ROUNDING = 1e-6  # share of the cap: float32 coordinates on the plane, and their differences
 
 
 class Batch(NamedTuple):
@@ -44,9 +43,12 @@ class Edges(NamedTuple):
     s2: np.ndarray
 
 
-def takes(caps: np.ndarray) -> np.ndarray:
-    """Whether :func:`edges` is made for caps of these sizes."""
-    return (caps >= _SMALLEST) & (caps <= _LARGEST)
+def size_classes(caps: np.ndarray) -> np.ndarray:
+    """The size (radians) from which on caps are of one class, for every cap; 0: not a case for :func:`edges`.
+
+    The smaller a cap, the more distances on its lattice are near enough to tie, and the more candidates every point has.
+    """
+    return np.where(caps > _LARGEST, 0.0, np.where(caps >= _SMALL, _SMALL, np.where(caps >= _TINY, _TINY, 0.0)))
 
 
 def points(caps: np.ndarray, count: int) -> np.ndarray:
@@ -69,13 +71,13 @@ class _Flat(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _flat_lattice(count: int, k: int, radius: float) -> _Flat:
+def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
     """A distance on a cap is that on the flat lattice times something between cos(radius / 2) and its inverse."""
     rank = (np.arange(count) + 0.5) / count
     azimuth = np.arange(count) * (math.pi * (3 - math.sqrt(5)))
     x, y = np.sqrt(rank) * np.sin(azimuth), np.sqrt(rank) * np.cos(azimuth)
     allowed = math.cos(radius / 2) ** -4 * (1 + 1e-6)
-    tie = 2 * TIE / _SMALLEST
+    tie = 2 * TIE / smallest
     kth = min(k, count - 1)
     reach, source, target = np.zeros(count), [], []
     for start in range(0, count, 512):
@@ -106,7 +108,10 @@ def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
         return near.astype(np.float64)
     nearer = distance < edge - TIE
     tied = near & ~nearer
-    return nearer + tied * ((k - nearer.sum(axis=1)) / tied.sum(axis=1))[:, None]
+    # row sums as a product: a reduction along short rows is several times slower
+    one = np.ones(distance.shape[1], dtype=np.float32)
+    missing, sharing = k - nearer.astype(np.float32) @ one, tied.astype(np.float32) @ one
+    return nearer + tied * (missing.astype(np.float64) / sharing)[:, None]
 
 
 def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -114,37 +119,38 @@ def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return 2 * np.arcsin(np.minimum(np.sqrt(((a - b) ** 2).sum(axis=-1)) / 2, 1))
 
 
-def edges(batch: Batch, count: int, k: int, radius: float) -> Edges:
-    """Edges of ROIs with n members and ``count`` lattice points each, n + count > k."""
+def edges(batch: Batch, count: int, k: int, radius: float, smallest: float) -> Edges:
+    """Edges of ROIs with n members and ``count`` lattice points each, n + count > k, on caps from ``smallest`` up to ``radius``."""
     b, n, _ = batch.members.shape
     total = n + count
     members = np.einsum("bnc,bac->bna", batch.members, batch.axes)
     members[..., 2] = -(members[..., 0] ** 2 + members[..., 1] ** 2) / (1 + members[..., 2])
     everybody = np.concatenate([members, points(batch.caps, count)], axis=1)  # (b, T, 3)
-    approximate = _squared_distances(members, everybody)
+    plane2 = _flat_distances(members, everybody)
     flat = everybody.reshape(b * total, 3)
 
     # candidates of a member: everybody within a bound of its k-th smallest distance
-    bound = _bound_of_kth(approximate, k)
-    row, column = _within(approximate, _widen(bound, batch.caps[:, None])[..., None])
+    bound = _bound_of_kth(plane2, k)
+    row, column = _within(plane2, _widen(bound, batch.caps[:, None])[..., None])
     roi, own = row // n, row % n
     source, target = roi * total + own, roi * total + column
     rows, targets, arcs = _table(source, target, _arc(flat[source], flat[target]))
     weighted = [(rows, targets, shared_weights(arcs, k))]
     if count:
-        weighted += _lattice_edges(batch.caps, approximate[:, :, n:], everybody, k, radius)
+        weighted += _lattice_edges(
+            batch.caps, plane2[:, :, n:], everybody, k, _flat_lattice(count, k, radius, smallest)
+        )
     return _collect(weighted, b, n, count, k)
 
 
 def _lattice_edges(
-    caps: np.ndarray, approximate: np.ndarray, everybody: np.ndarray, k: int, radius: float
+    caps: np.ndarray, plane2: np.ndarray, everybody: np.ndarray, k: int, lattice: _Flat
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Weights (rows, targets, weights) of the lattice points: their fixed candidates, and members nearer than those."""
-    b, n, count = approximate.shape
+    b, n, count = plane2.shape
     total = n + count
-    lattice = _flat_lattice(count, k, radius)
-    reach = 2 * np.tan(caps / 2)[:, None] * lattice.reach
-    row, column = _within(approximate, _widen(reach**2, caps[:, None])[:, None])
+    reach = 2 * np.sin(caps / 2)[:, None] * lattice.reach
+    row, column = _within(plane2, _widen(reach**2, caps[:, None])[:, None])
     point, member = (row // n) * total + n + column, (row // n) * total + row % n
     settled = np.tile(lattice.certain, (b, 1))
     settled[row // n, column] = False
@@ -170,19 +176,20 @@ def _lattice_edges(
     return [simple, (rows, np.concatenate([targets, wide], axis=1), weights)]
 
 
-def _squared_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
-    """(b, n, T) squared chords up to ``_ROUNDING`` of the squared extent, by one product; infinite to a point itself.
+def _flat_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
+    """(b, n, T) squared distances on the equal-area plane, float32; infinite from a point to itself.
 
-    float32: the product is there to dismiss, and half the memory is twice the speed.
+    They are there to dismiss: two coordinates do, and half the memory is twice the speed.
     """
     n = members.shape[1]
-    norm2 = np.einsum("btc,btc->bt", everybody, everybody)[..., None]
-    one = np.ones_like(norm2)
-    left = np.concatenate([members, norm2[:, :n], one[:, :n]], axis=2).astype(np.float32)
-    right = np.concatenate([-2 * everybody, one, norm2], axis=2).astype(np.float32)
-    chord2 = left @ right.transpose(0, 2, 1)
-    chord2[:, np.arange(n), np.arange(n)] = np.inf
-    return chord2
+    # 2 sin(d / 2) from the centre instead of sin(d): up - 1 is -2 sin(d / 2)^2
+    plane = (everybody[..., :2] / np.sqrt(1 + everybody[..., 2:] / 2)).astype(np.float32)
+    distance2, more = (plane[:, :n, None, axis] - plane[:, None, :, axis] for axis in range(2))
+    distance2 *= distance2
+    more *= more
+    distance2 += more
+    distance2[:, np.arange(n), np.arange(n)] = np.inf
+    return distance2
 
 
 def _bound_of_kth(values: np.ndarray, k: int) -> np.ndarray:
@@ -194,9 +201,13 @@ def _bound_of_kth(values: np.ndarray, k: int) -> np.ndarray:
     return np.partition(values, k - 1, axis=2)[..., k - 1]
 
 
-def _widen(chord2: np.ndarray, extent: np.ndarray) -> np.ndarray:
-    """Squared distances, enlarged by a tie and by the rounding of :func:`_squared_distances`."""
-    return ((np.sqrt(np.maximum(chord2, 0)) + 2 * TIE) ** 2 + _ROUNDING * extent**2).astype(np.float32)
+def _widen(distance2: np.ndarray, caps: np.ndarray) -> np.ndarray:
+    """Squared distances on the plane below which everybody lies whose arc is no longer than that of ``distance2``, or ties.
+
+    An arc is a distance on the plane times something between cos(cap / 2) and its inverse.
+    """
+    reach = np.sqrt(distance2) / np.cos(caps / 2) ** 2
+    return ((reach + 2 * TIE + _ROUNDING * caps) ** 2).astype(np.float32)
 
 
 def _within(values: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -96,6 +96,14 @@ def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.linalg.norm(a - b, axis=-1)
 
 
+def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(T, C) inner products of (T, D) and (D, C)."""
+    total = a[:, :1] * b[0]
+    for axis in range(1, len(b)):
+        total += a[:, axis, None] * b[axis]
+    return total
+
+
 @dataclass(frozen=True)
 class Block:
     """Some centres against the candidates that they share.
@@ -197,11 +205,13 @@ class Search:
     def _block(self, rows: np.ndarray, candidates: np.ndarray, reach: float) -> Block:
         centers, points = self.centers, self.points
         vectors = points.vectors[candidates].T
-        east, north = self._east[rows] @ vectors, self._north[rows] @ vectors
+        # products by elements, not by a matrix product: their rounding must not depend on the shape of the block, and
+        # a BLAS would start threads of its own within ours
+        east, north = _products(self._east[rows, :2], vectors[:2]), _products(self._north[rows], vectors)
         sine2 = east * east + north * north
         near = self.radius < _NEAR
         # within a quarter turn, which `reach` bounds, the sine alone tells the distance
-        cosine = None if near and reach < math.pi / 2 else centers.vectors[rows] @ vectors
+        cosine = None if near and reach < math.pi / 2 else _products(centers.vectors[rows], vectors)
         if near:
             inside = sine2 <= math.sin(self.radius + _EDGE) ** 2
             if cosine is not None:
