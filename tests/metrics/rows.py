@@ -48,7 +48,7 @@ def bits(values):
     """Every value to the last bit; NaN equals NaN."""
     values = values if isinstance(values, dict) else {"value": values}
     assert all(v.dtype == torch.float64 for v in values.values())
-    return {name: v.view(torch.int64).tolist() for name, v in values.items()}
+    return {name: torch.where(v.isnan(), torch.nan, v).view(torch.int64).tolist() for name, v in values.items()}
 
 
 def table(metric):

@@ -3,9 +3,11 @@
 import copy
 import pickle
 
+import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.loggers import CSVLogger
 from torchmetrics import MeanMetric, MetricCollection
 
 from tests.metrics.rows import METRICS, bits, check_tables, chosen, every_metric, fed, rows_of, table
@@ -100,6 +102,79 @@ def test_metric_collection():
     values = together.compute()
     values.pop("mean")
     assert bits(values) == bits(expected)
+
+
+# ------------------------------------------------------------------ Lightning
+
+
+class Located(pl.LightningModule):
+    """Guesses hits from coordinates, and scores its guesses in each of the ways that Lightning knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+        self.scores = METRICS["collection"](prefix="val/geobias/")
+        self.lag, self.spad = METRICS["lag"](), METRICS["spad"]()
+        self.epochs = []
+
+    def performance(self, batch):
+        hits, lat, lon = batch
+        guess = torch.sigmoid(self.layer(torch.stack([lat, lon], dim=1).float() / 90))[:, 0]
+        return torch.where(hits > 0, guess, 1 - guess)
+
+    def training_step(self, batch, _):
+        return 1 - self.performance(batch).mean()
+
+    def validation_step(self, batch, _):
+        _, lat, lon = batch
+        performance = self.performance(batch)
+        for metric in (self.scores, self.lag, self.spad):
+            metric.update(performance, lat=lat, lon=lon)
+        self.log("val/lag", self.lag)
+        self.log("val/spad", self.spad, on_step=False, on_epoch=True)
+
+    def on_validation_epoch_end(self):
+        values = self.scores.compute()
+        self.log_dict(values)
+        self.scores.reset()
+        self.epochs.append((values, self.scores._geometry[2]))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=10.0)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:`isinstance.treespec")
+def test_in_a_trainer(tmp_path):
+    columns = [torch.from_numpy(column) for column in rows_of().values()]
+    data = torch.utils.data.TensorDataset(*columns)
+    module = Located()
+    trainer = pl.Trainer(
+        max_epochs=2, accelerator="cpu", default_root_dir=tmp_path, logger=CSVLogger(tmp_path),
+        enable_checkpointing=True, enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1,
+        num_sanity_val_steps=1,
+    )  # fmt: skip
+    training, validation = (
+        torch.utils.data.DataLoader(data, batch_size=17, shuffle=shuffle) for shuffle in (True, False)
+    )
+    trainer.fit(module, training, validation)
+    # one batch of the sanity check, then two epochs on one geometry
+    sanity, first, last = module.epochs
+    assert sanity[1] is not first[1]
+    assert first[1] is last[1]
+    assert bits(first[0]) != bits(last[0])
+    with torch.no_grad():
+        rows = {"performance": module.performance(columns), "lat": columns[1], "lon": columns[2]}
+    expected = fed(METRICS["collection"](prefix="val/geobias/"), rows).compute()
+    # rel: the guesses of a batch and of all rows differ in their last float32 digit
+    logged = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    assert logged.pop("val/lag") == pytest.approx(float(expected["val/geobias/dl_sre"]), rel=1e-5)
+    assert logged.pop("val/spad") == pytest.approx(float(fed(METRICS["spad"](), rows).compute()), rel=1e-5)
+    assert logged == pytest.approx({name: float(value) for name, value in expected.items()}, rel=1e-5)
+    written = (tmp_path / "lightning_logs" / "version_0" / "metrics.csv").read_text().splitlines()
+    assert set(expected) <= set(written[0].split(","))
+    # rows and geometry are no part of the model
+    (checkpoint,) = tmp_path.rglob("*.ckpt")
+    assert set(torch.load(checkpoint, weights_only=False)["state_dict"]) == {"layer.weight", "layer.bias"}
 
 
 # ------------------------------------------------------------------ kinds of numbers
