@@ -16,7 +16,8 @@ from geobias_torch.convert import to_tensor
 
 EARTH_RADIUS_KM = 6371.0088
 
-# Offsets below this (radians; 6 micrometres on the ground) are rounding noise of coordinates in degrees. Cutting them to
+# Offsets below this (radians; 6 micrometres on the ground) are rounding noise of coordinates in degrees. Cutting them
+# to
 # zero keeps "due north of the centre" and "at the centre" exact whichever way the products were computed.
 _ROUNDING = 1e-12
 
@@ -60,6 +61,11 @@ def check_arc(name: str, value: float, radius: float | None = None) -> float:
     if radius is not None and value > radius:
         raise ValueError(f"Expected `{name}` to be at most the radius ({radius:g} rad), but got {value:g} rad.")
     return value if isinstance(value, Arc) else float(value)
+
+
+def part_of(radius: float, parts: int) -> Arc:
+    """A fraction of a radius, as the default of another length."""
+    return Arc(radius / parts)
 
 
 def check_coordinates(lat: Any, lon: Any, names: tuple[str, str] = ("lat", "lon")) -> tuple[Tensor, Tensor]:
@@ -121,7 +127,8 @@ class LocalFrame:
     """Where points lie as seen from their centre, pair by pair.
 
     Built from coordinates in degrees (``center_lat, center_lon, lat, lon``: arrays that broadcast against each other),
-    ``radius`` of the ROI in radians), everything else is computed when it is asked for. Torch tensors (CPU or CUDA) give tensors, numpy arrays give arrays.
+    ``radius`` of the ROI in radians), everything else is computed when it is asked for. Torch tensors (CPU or CUDA)
+    give tensors, numpy arrays give arrays.
 
     Attributes:
         distance: arc distance d in radians.

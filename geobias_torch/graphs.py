@@ -151,8 +151,19 @@ def _assemble(segments: Segments, background: np.ndarray, k: int, parts: list[tu
     background_tensor = torch.from_numpy(background)
     # no edges, no weights: the variance of the score is 0 there and it is not scored
     s0 = k * (segments.sizes + background_tensor).to(torch.float64) * torch.from_numpy(s2 > 0)
-    arrays = [np.concatenate(x) for x in (source, target, weight)] + [outside, between]
-    return Graph(segments, background_tensor, *map(torch.from_numpy, arrays), s0, *map(torch.from_numpy, (s1, s2)))
+    as_tensor = torch.from_numpy
+    return Graph(
+        segments,
+        background_tensor,
+        source=as_tensor(np.concatenate(source)),
+        target=as_tensor(np.concatenate(target)),
+        weight=as_tensor(np.concatenate(weight)),
+        outside=as_tensor(outside),
+        between=as_tensor(between),
+        s0=s0,
+        s1=as_tensor(s1),
+        s2=as_tensor(s2),
+    )
 
 
 # ---------------------------------------------------------------------- background points
@@ -199,7 +210,7 @@ def plain_edges(points: np.ndarray, n: int, k: int, ties: str) -> Edges:
 
 
 def dense_weights(points: np.ndarray, k: int, ties: str) -> np.ndarray:
-    """(T, T) neighbour weights of T unit vectors: 1 for the k nearest others, ties at the k-th distance as ``ties`` says."""
+    """(T, T) weights of T unit vectors: 1 for the k nearest others, ties at the k-th distance as ``ties`` says."""
     chord2 = sum((points[:, None, axis] - points[None, :, axis]) ** 2 for axis in range(3))
     np.fill_diagonal(chord2, np.inf)
     if ties == "index":

@@ -36,8 +36,8 @@ def is_hard(bins: Bins, bandwidth: float | None) -> bool:
 def memberships(performance: Tensor, bins: Bins = None, bandwidth: float | None = None) -> Tensor:
     r"""Membership of every value in every bin; they sum to 1.
 
-    Hard: 1 in the bin :math:`[b_j, b_{j+1})` that holds the value, else 0. Soft, with a bandwidth t > 0 and the logistic
-    function s:
+    Hard: 1 in the bin :math:`[b_j, b_{j+1})` that holds the value, else 0. Soft, with a bandwidth t > 0 and the
+    logistic function s:
 
     .. math:: m_j(v) = s((v - b_j) / t) - s((v - b_{j+1}) / t)
 
@@ -54,8 +54,8 @@ def memberships(performance: Tensor, bins: Bins = None, bandwidth: float | None 
         (N, ..., H), float32 or float64 as ``performance``.
 
     Raises:
-        ValueError: for edges that do not ascend, fewer than two bins, a bandwidth that is not positive or does not go with
-            ``bins``, and with ``bins="probability"`` values outside [0, 1].
+        ValueError: for edges that do not ascend, fewer than two bins, a bandwidth that is not positive or does not go
+            with ``bins``, and with ``bins="probability"`` values outside [0, 1].
 
     Example:
         >>> import torch

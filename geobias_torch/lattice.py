@@ -1,6 +1,7 @@
 """Neighbours among the members of an ROI and the Fibonacci lattice around them, the fast way.
 
-The lattice is the same for all ROIs with equally many members, but for its size: who may neighbour whom on it is found once.
+The lattice is the same for all ROIs with equally many members, but for its size: who may neighbour whom on it is
+found once.
 What is left per ROI are the distances from the members, of which nearly all are dismissed by a bound; only the few
 candidates left are looked at exactly. ``graphs.plain_edges`` is the same from dense distances.
 """
@@ -46,7 +47,8 @@ class Edges(NamedTuple):
 def size_classes(caps: np.ndarray) -> np.ndarray:
     """The size (radians) from which on caps are of one class, for every cap; 0: not a case for :func:`edges`.
 
-    The smaller a cap, the more distances on its lattice are near enough to tie, and the more candidates every point has.
+    The smaller a cap, the more distances on its lattice are near enough to tie, and the more candidates every point
+    has.
     """
     return np.where(caps > _LARGEST, 0.0, np.where(caps >= _SMALL, _SMALL, np.where(caps >= _TINY, _TINY, 0.0)))
 
@@ -101,7 +103,7 @@ def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
 
 
 def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
-    """Weights (R, C) of rows of distances: 1 nearer than the k-th, those at it share what is left, so that rows sum to k."""
+    """Weights (R, C) of rows of distances: 1 nearer than the k-th; those at it share what is left of k."""
     edge = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
     near = distance <= edge + TIE
     if np.count_nonzero(near) == k * len(near):  # nobody ties: the usual case, and row sums are dear
@@ -120,7 +122,10 @@ def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def edges(batch: Batch, count: int, k: int, radius: float, smallest: float) -> Edges:
-    """Edges of ROIs with n members and ``count`` lattice points each, n + count > k, on caps from ``smallest`` up to ``radius``."""
+    """Edges of ROIs with n members and ``count`` lattice points each, n + count > k.
+
+    Caps go from ``smallest`` up to ``radius``.
+    """
     b, n, _ = batch.members.shape
     total = n + count
     members = np.einsum("bnc,bac->bna", batch.members, batch.axes)
@@ -202,7 +207,7 @@ def _bound_of_kth(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def _widen(distance2: np.ndarray, caps: np.ndarray) -> np.ndarray:
-    """Squared distances on the plane below which everybody lies whose arc is no longer than that of ``distance2``, or ties.
+    """Squared distances on the plane that hold everybody whose arc is no longer than ``distance2`` says, or ties.
 
     An arc is a distance on the plane times something between cos(cap / 2) and its inverse.
     """
@@ -258,11 +263,11 @@ def _lines(table: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[np.ndarray
 
 def _reverse(source: np.ndarray, target: np.ndarray, weight: np.ndarray, slot: np.ndarray, size: int) -> np.ndarray:
     """Weight of the reverse of every edge, 0 where there is none."""
-    slots = int(slot.max(initial=-1)) + 1
+    slots = slot.max(initial=-1) + 1
     reverse = np.zeros(len(source))
     if slots > _MAX_SLOTS:
         # both directions of an edge have the same key; the edge's own number rides in the low bits of it
-        bits = int(len(source)).bit_length()
+        bits = len(source).bit_length()
         key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
         key = np.sort(key | np.arange(len(source)))
         number, pair = key & ((1 << bits) - 1), key >> bits

@@ -112,12 +112,14 @@ class ScaleGrid:
 
     Args:
         scale: side of a square in radians, at most the radius of the regions it is used with.
-        frame: ``"tangent"``: squares on the azimuthal equidistant plane of the centre. ``"graticule"``: boxes of latitude
+        frame: ``"tangent"``: squares on the azimuthal equidistant plane of the centre. ``"graticule"``: boxes of
+            latitude
             and longitude differences, as in the published code: not shrunk by cos(lat), and members further than
             :math:`\lceil r/\mathrm{scale} \rceil` boxes away are in none.
 
     Raises:
-        ValueError: if ``scale`` is outside (0, pi], a bare number above 1, or above the radius, or ``frame`` is unknown.
+        ValueError: if ``scale`` is outside (0, pi], a bare number above 1, or above the radius, or ``frame`` is
+            unknown.
 
     Example:
         >>> from geobias_torch import ScaleGrid

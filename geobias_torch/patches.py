@@ -1,7 +1,7 @@
 """Cut the ROIs of a :class:`~geobias_torch.regions.Regions` into patches.
 
-The plain way looks at every pair once, works on any device and takes any partition. The fast way (CPU, the partitions of this
-library) walks the search blocks and never lists the pairs unsorted; both give the same patches.
+The plain way looks at every pair once, works on any device and takes any partition. The fast way (CPU, the partitions
+of this library) walks the search blocks and never lists the pairs unsorted; both give the same patches.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Patches:
 
     def to(self, device: torch.device | str, cells: Cells) -> Patches:
         """Copy to a device, where ``cells`` has been copied already."""
-        return Patches(*(t.to(device) for t in (self.roi, self.ids, self.sizes)), cells, self.cell_patch.to(device))
+        roi, ids, sizes, cell_patch = (t.to(device) for t in (self.roi, self.ids, self.sizes, self.cell_patch))
+        return Patches(roi, ids, sizes, cells, cell_patch)
 
 
 def fold_cells(cells: Cells, ids: Tensor, num_regions: int) -> Patches:
@@ -175,13 +176,13 @@ class _JointCells:
     widths: list[int]
 
     def __call__(self, block: Block) -> tuple[np.ndarray, ...]:
-        num_rows, num_candidates = block.inside.shape
+        num_candidates = block.inside.shape[1]
         bits = max(1, int(num_candidates - 1).bit_length())
-        dtype = np.int32 if math.prod(self.widths) < 1 << (30 - bits) else np.int64
-        code = np.zeros(block.inside.shape)
+        dtype: Any = np.int32 if math.prod(self.widths) < 1 << (30 - bits) else np.int64
+        codes = np.zeros(block.inside.shape)
         for partition, width in zip(self.partitions, self.widths, strict=True):
-            code = code * width + (partition(block.frame) + 1)
-        key = code.astype(dtype)
+            codes = codes * width + (partition(block.frame) + 1)
+        key: np.ndarray = codes.astype(dtype)
         # a member's key: its code, then its place among the candidates; everybody else sorts behind
         key = (key << bits) + np.arange(num_candidates, dtype=dtype)
         key[~block.inside] = np.iinfo(dtype).max

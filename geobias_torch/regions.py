@@ -215,8 +215,8 @@ class Regions:
         if low > MAX_PAIRS:
             raise ValueError(
                 f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but {len(self):,} ROIs of radius "
-                f"{self.radius:g} rad hold at least {low:,}: take a smaller `radius`, keep the nearest with `max_members`, "
-                "or score fewer centres with `center_index`."
+                f"{self.radius:g} rad hold at least {low:,}: take a smaller `radius`, keep the nearest with "
+                "`max_members`, or score fewer centres with `center_index`."
             )
 
     # ------------------------------------------------------------------ members
@@ -261,8 +261,8 @@ class Regions:
         return sizes.index_add_(0, cells.roi, cells.segments.sizes)
 
     def _some_cells(self) -> Cells | None:
-        """Cells that a partition made already: they hold the members as well as the list, which then need not be made."""
-        if self._segments is not None or not self._patches:
+        """Cells that a partition made: they hold the members too, so that the list of members need not be made."""
+        if not self._patches:
             return None
         return next(iter(self._patches.values())).cells
 
@@ -273,6 +273,15 @@ class Regions:
             return self.segments.sum(values)
         sums = cells.segments.sum(values)
         return sums.new_zeros(len(self), *sums.shape[1:]).index_add(0, cells.roi, sums)
+
+    def constant(self, values: Tensor) -> Tensor:
+        """Whether all members of an ROI have the same of the values (N,), (M,) bool."""
+        distinct, which = torch.unique(values, return_inverse=True)
+        if len(distinct) <= 2:
+            upper = self.sum(which.to(torch.float32))
+            return (upper == 0) | (upper == self.sizes)
+        low, high = self.segments.extremes(which.to(torch.float64))
+        return low >= high
 
     def nearest(self, max_members: int | None, warn: bool = False) -> Regions:
         """The same centres with only the nearest ``max_members`` members of each; ties at the cut are kept.
@@ -313,9 +322,9 @@ class Regions:
     def _refuse_ties(self, listed: int, max_members: int) -> None:
         if listed > MAX_PAIRS:
             raise ValueError(
-                f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but points at equal distances, which "
-                f"`max_members` = {max_members} does not part, make at least {listed:,}: take a smaller `radius`, score "
-                "fewer centres with `center_index`, or merge coincident points."
+                f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but points at equal distances, "
+                f"which `max_members` = {max_members} does not part, make at least {listed:,}: take a smaller "
+                "`radius`, score fewer centres with `center_index`, or merge coincident points."
             )
 
     def _nearest_searched(self, max_members: int) -> tuple[Segments, int]:
@@ -376,7 +385,8 @@ class Regions:
 
         Args:
             partition: :class:`DistanceLag`, :class:`DirectionSector`, :class:`ScaleGrid`, or a callable that takes a
-                :class:`~geobias_torch.geometry.LocalFrame` of pairs and returns integer patch ids >= -1 (-1: in no patch).
+                :class:`~geobias_torch.geometry.LocalFrame` of pairs and returns integer patch ids >= -1 (-1: in no
+                patch).
 
         Returns:
             Patches of all ROIs.
@@ -398,7 +408,7 @@ class Regions:
         *,
         k: int = 4,
         background: Literal["fibonacci", "concentric"] = "fibonacci",
-        background_ratio: int = 5,
+        background_ratio: float = 5,
         max_members: int | None = 100,
         ties: Literal["share", "index"] = "share",
     ) -> Graph:
@@ -492,11 +502,9 @@ class Regions:
 def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Tensor:
     """Check a vector of row numbers; negative ones count from the end where ``negative``."""
     index = to_tensor(name, index)
-    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-        if index.numel():
-            raise ValueError(
-                f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}."
-            )
+    whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
+    if index.numel() and not (whole and index.ndim == 1):
+        raise ValueError(f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}.")
     index = index.reshape(-1).to(torch.int64)
     low = -bound if negative else 0
     outside = (index < low) | (index >= bound)

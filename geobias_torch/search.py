@@ -1,6 +1,7 @@
 """Find who lies within a radius of whom: a tree of compact tiles, walked tile by tile.
 
-Neighbouring centres share nearly all of their neighbours. So points are sorted into compact tiles, the members of a tile of
+Neighbouring centres share nearly all of their neighbours. So points are sorted into compact tiles, the members of a
+tile of
 centres share one list of candidates, and a whole tile x candidates block is handled by one matrix product and a few
 operations on arrays that fit into the cache.
 """
@@ -43,7 +44,7 @@ class Points:
 
 
 class Tiles:
-    """A balanced k-d order of points, cut into tiles of about ``size`` points; ``order[starts[t]:starts[t + 1]]`` is tile t."""
+    """A balanced k-d order of points, cut into tiles; tile t is ``order[starts[t]:starts[t + 1]]``."""
 
     def __init__(self, vectors: np.ndarray, size: int = _TILE) -> None:
         n = len(vectors)
@@ -148,7 +149,7 @@ class Search:
             yield tile, hit
 
     def _hit(self, center: np.ndarray, extent: float, tiles: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Of some tiles of points: those that may hold members of centres in a ball, and whether they hold nobody else."""
+        """Of some tiles of points: those that may hold members of centres in a ball, and whether nobody else."""
         chord = _distance(self.point_tiles.centers[tiles], center)
         spread = extent + self.point_tiles.radii[tiles]
         hit = np.flatnonzero(chord <= _chord(self.radius + spread))
@@ -217,7 +218,7 @@ class Search:
             if cosine is not None:
                 inside &= cosine > 0
         else:
-            inside = np.arctan2(np.sqrt(sine2), cosine) <= self.radius + _EDGE
+            inside = np.arctan2(np.sqrt(sine2), cosine) <= self.radius + _EDGE  # type: ignore[arg-type]
         frame = LocalFrame(
             centers.lat[rows, None], centers.lon[rows, None], points.lat[candidates], points.lon[candidates],
             self.radius, products=(east, north, cosine),

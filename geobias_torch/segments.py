@@ -43,6 +43,26 @@ class Segments:
         sums: Tensor = _SegmentSum.apply(columns, self)
         return sums if values.ndim == 2 else sums[:, 0]
 
+    def extremes(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Smallest and largest of the values (N,) in every segment, (S,) each; +inf and -inf where it is empty."""
+        if values.is_cuda:
+            gathered = values[self.members]
+            return tuple(torch.segment_reduce(gathered, f, offsets=self.offsets) for f in ("min", "max"))  # type: ignore[return-value]
+        source, offsets = values.numpy(), self.offsets.numpy()
+        members, sizes = self.members.numpy(), self.sizes.numpy()
+        low, high = np.full(len(self), np.inf), np.full(len(self), -np.inf)
+
+        def work(first: int, last: int) -> None:
+            gathered = source[members[offsets[first] : offsets[last]]]
+            full = first + np.flatnonzero(sizes[first:last])
+            if len(full):
+                starts = offsets[full] - offsets[first]
+                low[full], high[full] = np.minimum.reduceat(gathered, starts), np.maximum.reduceat(gathered, starts)
+
+        for _ in self._map(work):
+            pass
+        return torch.from_numpy(low), torch.from_numpy(high)
+
     def _chunks(self) -> list[tuple[int, int]]:
         """Ranges of segments of about ``_CHUNK`` pairs each, small enough to keep two threads busy."""
         total = int(self.offsets[-1])
@@ -110,7 +130,7 @@ class _SegmentSum(torch.autograd.Function):
         return segments._gather_sum(columns.detach())
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return _Scatter.apply(grad, ctx.segments), None
 
 
@@ -123,5 +143,5 @@ class _Scatter(torch.autograd.Function):
         return segments._scatter_back(grad.detach())
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return _SegmentSum.apply(grad, ctx.segments), None

@@ -26,7 +26,8 @@ def hypergeometric_mean(population: np.ndarray, marked: np.ndarray, drawn: np.nd
         population: (Q,) int64, N.
         marked: (Q,) int64, C.
         drawn: (Q,) int64, n.
-        value: takes (a, population, marked, drawn), float64 arrays that broadcast, and returns values of the shape of a.
+        value: takes (a, population, marked, drawn), float64 arrays that broadcast, and returns values of the shape of
+            a.
 
     Returns:
         (Q,) float64.

@@ -18,6 +18,12 @@ class GlobalScore(NamedTuple):
         value: weighted mean of the local scores, NaN where none counts.
         rois_counted: number of ROIs with a score.
         rois_total: number of ROIs.
+
+    Example:
+        >>> import torch
+        >>> from geobias_torch.functional import reduce_scores
+        >>> reduce_scores(torch.tensor([0.5, float("nan")])).rois_counted
+        1
     """
 
     value: Tensor
@@ -36,8 +42,8 @@ def reduce_scores(local: Any, regions: Regions | None = None, weights: Any = Non
         weights: (M,) weights >= 0, for example area or population; without both every ROI weighs the same.
 
     Returns:
-        ``GlobalScore(value, rois_counted, rois_total)``: ``value`` 0-dim (or (R,), with ``rois_counted`` (R,)), NaN where no
-        ROI counts; differentiable.
+        ``GlobalScore(value, rois_counted, rois_total)``: ``value`` 0-dim (or (R,), with ``rois_counted`` (R,)), NaN
+        where no ROI counts; differentiable.
 
     Raises:
         ValueError: if the lengths differ, or a weight is negative or not finite.

@@ -93,8 +93,8 @@ def _rescale(values: Tensor, value_range: tuple[float, float]) -> Tensor:
     if outside.any():
         row, column = outside.nonzero()[0].tolist()
         raise ValueError(
-            f"Expected `performance` within `value_range` = ({low:g}, {high:g}), but got {float(values[row, column]):.6g} "
-            f"at row {row}: give the range of your performance as `value_range`."
+            f"Expected `performance` within `value_range` = ({low:g}, {high:g}), but got "
+            f"{float(values[row, column]):.6g} at row {row}: give the range of your performance as `value_range`."
         )
     return (values.to(torch.float64) - low) / (high - low)
 

@@ -36,7 +36,7 @@ class SREOptions:
             if not 0 <= value < float("inf"):
                 raise ValueError(f"Expected `{name}` >= 0, but got {value}.")
         if self.smoothing == 0 and self.prior == 0:
-            raise ValueError("Expected `smoothing` > 0 without a `prior`: a patch may lack a bin of its ROI, but got 0.")
+            raise ValueError("Expected `smoothing` > 0 without a `prior`, as a patch may lack a bin, but got 0.")
         for name in ("min_patch_size", "min_patches", "min_roi_size"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
@@ -215,7 +215,8 @@ def spatial_relative_entropy(
     :math:`q_k = (\#P_k h(P_k) + \mathrm{prior}\, h(N_m)) / (\#P_k + \mathrm{prior})`. Higher = more biased.
 
     Args:
-        performance: (N,) or (N, R) real values, 1 = good; differentiable with a ``bandwidth`` or ``bins="probability"``.
+        performance: (N,) or (N, R) real values, 1 = good; differentiable with a ``bandwidth`` or
+            ``bins="probability"``.
         regions: M ROIs over the N points.
         partition: how an ROI is cut: ``DistanceLag``, ``DirectionSector``, ``ScaleGrid`` or a callable.
         bins: see :func:`~geobias_torch.histograms.memberships`.
@@ -225,14 +226,15 @@ def spatial_relative_entropy(
         min_patch_size: smaller patches are left out; weights are not renormalised.
         min_patches: an ROI with fewer such patches is not scored.
         min_roi_size: an ROI with fewer members is not scored.
-        drop_constant: an ROI whose members are all in one hard bin is not scored (ignored with a ``prior``; soft memberships are
-            judged by the hard bins of the same edges).
+        drop_constant: an ROI whose members are all in one hard bin is not scored (ignored with a ``prior``; soft
+            memberships are judged by the hard bins of the same edges).
 
     Returns:
         (M,) or (M, R) in nats, NaN where an ROI is not scored; float32 or float64 as ``performance``.
 
     Raises:
-        ValueError: for NaN in ``performance``, shapes that differ, a partition wider than the radius, options out of range.
+        ValueError: for NaN in ``performance``, shapes that differ, a partition wider than the radius, options out of
+            range.
 
     Example:
         >>> import torch
@@ -342,9 +344,10 @@ def _expected_log_share(tables: Histograms, options: SREOptions) -> Tensor:
             return np.log((a + options.prior * (marked / population)) / (drawn + options.prior))
         return np.log(np.maximum(a / drawn + options.smoothing, _TINY))
 
-    means = torch.from_numpy(hypergeometric_mean(*distinct.numpy(), log_share))
+    population, marked_, drawn = distinct.numpy()
+    means = hypergeometric_mean(population, marked_, drawn, log_share)
     expected = torch.zeros_like(marked)
-    expected[needed] = means[which].to(marked.device)
+    expected[needed] = torch.from_numpy(means)[which].to(marked.device)
     return expected
 
 

@@ -40,8 +40,8 @@ def spatial_self_information(
         G = \sum_{ij} w_{ij} (z_i - \bar z)(z_j - \bar z), \qquad
         \mathrm{SSI} = -\log \mathcal{N}(G; \mu, \sigma^2)
 
-    with weights 1 for the k nearest other points and :math:`\mu, \sigma^2` the moments of G when the values are assigned to
-    the points at random. Higher = more biased.
+    with weights 1 for the k nearest other points and :math:`\mu, \sigma^2` the moments of G when the values are
+    assigned to the points at random. Higher = more biased.
 
     Args:
         performance: (N,) or (N, R) real values, 1 = good; ``None``: unmarked, the pattern of the locations alone.
@@ -61,8 +61,8 @@ def spatial_self_information(
         (M,) or (M, R) in nats, NaN where an ROI cannot be scored (too few points, no variance, all values alike).
 
     Raises:
-        ValueError: for NaN in ``performance``, unknown names, ``coding="signed"`` with other than two values, and with the
-            value scheme more than 32 distinct values or ``background_ratio`` < 3.
+        ValueError: for NaN in ``performance``, unknown names, ``coding="signed"`` with other than two values, and
+            with the value scheme more than 32 distinct values or ``background_ratio`` < 3.
 
     Example:
         >>> import torch
@@ -74,7 +74,8 @@ def spatial_self_information(
         tensor([...])
 
     References:
-        GeoBS, Section 4.2 and Algorithm 2; Wang et al., arXiv 2405.18459; Cliff & Ord, Spatial Processes (1981), moments.
+        GeoBS, Section 4.2 and Algorithm 2; Wang et al., arXiv 2405.18459; Cliff & Ord, Spatial Processes (1981),
+        moments.
     """
     options = SSIOptions(coding, k, background, background_ratio, max_members, null, surprisal, floor, ties)
     local, _ = _score(performance, regions, options)
@@ -159,7 +160,7 @@ def surprisal_of(deviation: Tensor, variance: Tensor, surprisal: str, floor: flo
 
 
 def surprisal_floor(variance: Tensor, surprisal: str) -> Tensor:
-    """Expected surprisal where the null is true: log sigma + (1 + log 2 pi) / 2 for the density, 1 for the two tails."""
+    """Expected surprisal under the null: log sigma + (1 + log 2 pi) / 2 for the density, 1 for the two tails."""
     return torch.ones_like(variance) if surprisal == "two_sided" else 0.5 * (variance.log() + 1 + _LOG_2PI)
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from geobias_torch.convert import to_tensor
 from geobias_torch.functional.sre import SREOptions
 from geobias_torch.functional.ssi import SSIOptions
-from geobias_torch.geometry import check_arc
-from geobias_torch.histograms import Bins
+from geobias_torch.geometry import check_arc, part_of
+from geobias_torch.histograms import Bins, is_hard
 from geobias_torch.metrics.points import PointMetric
 from geobias_torch.metrics.scores import (
     LocalPlan,
@@ -22,7 +22,7 @@ from geobias_torch.metrics.scores import (
     spad_scores,
     worst_decile,
 )
-from geobias_torch.partitions import DirectionSector, DistanceLag, ScaleGrid
+from geobias_torch.partitions import DirectionSector, DistanceLag, Partition, ScaleGrid
 
 SCORES = ("sg_sre", "dl_sre", "ds_sre", "u_ssi", "m_ssi", "spad")
 
@@ -34,7 +34,8 @@ class GeoBiasScores(PointMetric):
 
     ``compute()`` returns a dict of 0-dim float64 tensors: ``sg_sre, dl_sre, ds_sre`` (scale-grid, distance-lag and
     direction-sector SRE), ``u_ssi, m_ssi`` (unmarked and marked SSI), each also with ``_floor`` (its noise floor) and
-    ``_rois`` (ROIs that counted); ``spad, spad_floor, spad_se``; ``performance`` (mean) and ``performance_worst_decile``
+    ``_rois`` (ROIs that counted); ``spad, spad_floor, spad_se``; ``performance`` (mean) and
+    ``performance_worst_decile``
     (mean of the lowest tenth of the ROI means). ``local()`` returns what is behind it, row by row.
 
     An epoch over the same coordinates, in whatever order and batches, reuses the geometry of the last.
@@ -55,8 +56,8 @@ class GeoBiasScores(PointMetric):
         kwargs: of :class:`torchmetrics.Metric`.
 
     Raises:
-        ValueError: for lengths out of range or above the radius, unknown scores, and in ``compute`` for performance outside
-            [0, 1] where ``"spad"`` is among the scores.
+        ValueError: for lengths out of range or above the radius, unknown scores, and in ``compute`` for performance
+            outside [0, 1] where ``"spad"`` is among the scores.
 
     Example:
         >>> import torch
@@ -91,11 +92,15 @@ class GeoBiasScores(PointMetric):
     ) -> None:
         super().__init__(**kwargs)
         self.radius = check_arc("radius", radius)
-        self.scale = check_arc("scale", self.radius / 2 if scale is None else scale, self.radius)
-        self.lag = check_arc("lag", self.radius / 5 if lag is None else lag, self.radius)
+        self.scale = check_arc("scale", part_of(self.radius, 2) if scale is None else scale, self.radius)
+        self.lag = check_arc("lag", part_of(self.radius, 5) if lag is None else lag, self.radius)
+        if not is_hard(bins, None):
+            raise ValueError(
+                f"Expected hard histograms for the noise floor, but got soft memberships, `bins` = {bins!r}."
+            )
         self.scores, self.prefix = select(scores, SCORES), prefix
         self.weights = None if weights is None else to_tensor("weights", weights)
-        partitions = {
+        partitions: dict[str, Partition] = {
             "sg_sre": ScaleGrid(self.scale),
             "dl_sre": DistanceLag(self.lag),
             "ds_sre": DirectionSector(sectors),
@@ -112,6 +117,8 @@ class GeoBiasScores(PointMetric):
     def compute(self) -> dict[str, Tensor]:
         """Global scores, as described with the class."""
         points = self.points()
+        if "spad" in self.scores:
+            points.check_range((0, 1), '[0, 1] for "spad"', "leave it out of `scores`")
         regions = self.regions_of(points, self.radius)
         local = local_scores(points, regions, self._plan)
         weights = check_weights(self.weights, points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,15 @@ class Points:
     place: Tensor  # (N,) int64: where each point stands among the rows given
     lat_given: Tensor  # (rows,) float64, NaN where missing
     lon_given: Tensor
+
+    def check_range(self, value_range: tuple[float, float], what: str, way_out: str) -> None:
+        """Refuse performance outside a range, naming the row that the caller gave."""
+        low, high = value_range
+        outside = (self.performance < low) | (self.performance > high)
+        if outside.any():
+            row, which = self.place[outside].min(dim=0)
+            value = float(self.performance[outside][which])
+            raise ValueError(f"Expected `performance` within {what}, but got {value:.6g} at row {int(row)}: {way_out}.")
 
     def spread(self, local: Tensor) -> Tensor:
         """Per-point results (N,) in the order of the rows given, NaN in rows that were dropped; on the CPU."""
@@ -61,7 +70,8 @@ class PointMetric(Metric):
             performance: (n,) real values, 1 = good; NaN = the row has none.
             lat: (n,) degrees within [-90, 90]; NaN = the row has no location.
             lon: (n,) degrees.
-            index: (n,) integers >= 0, the row numbers in the data set: removes the rows that a distributed sampler repeats.
+            index: (n,) integers >= 0, the row numbers in the data set: removes the rows that a distributed sampler
+                repeats.
 
         Raises:
             ValueError: for shapes that differ, coordinates out of range, infinite performance, a negative index.
@@ -76,15 +86,16 @@ class PointMetric(Metric):
                     f"Expected `performance`, `lat`, `lon` and `index` of one shape (n,), but got {tuple(shape)} and "
                     f"`{name}` of shape {tuple(column.shape)}."
                 )
-        if index is not None and (columns[3].is_floating_point() or (columns[3] < 0).any()):
-            raise ValueError("Expected `index` to hold integers >= 0.")
+        if columns[0].is_complex():
+            raise TypeError(f"Expected `performance` to be real, but got {columns[0].dtype}.")
+        if index is not None:
+            _check_numbers(columns[3])
         values, lat, lon = (column.to(self.device, torch.float64) for column in columns[:3])
         numbers = columns[3].to(self.device, torch.float64) if index is not None else torch.full_like(lat, _NO_INDEX)
         infinite = torch.isinf(values)
         if infinite.any():
-            raise ValueError(
-                f"Expected `performance` to be finite or NaN, but got inf at row {int(infinite.nonzero()[0])}."
-            )
+            row = int(infinite.nonzero()[0])
+            raise ValueError(f"Expected `performance` to be finite or NaN, but got {float(values[row])} at row {row}.")
         missing = lat.isnan() | lon.isnan()
         # zeros in their place, so that the row numbers of an error are the caller's
         check_coordinates(torch.where(missing, 0.0, lat), torch.where(missing, 0.0, lon))
@@ -119,7 +130,8 @@ class PointMetric(Metric):
             if len(rows) and self._is_distributed():
                 self._warn_once(
                     "index",
-                    "Rows came from several processes without `index`: rows that a distributed sampler repeats count twice.",
+                    "Rows came from several processes without `index`: those that a distributed sampler repeats count "
+                    "twice.",
                 )
             return rows
         if not numbered.all():
@@ -133,7 +145,8 @@ class PointMetric(Metric):
         if moved.any():
             row = rows[1:][moved][0]
             raise ValueError(
-                f"Expected one location for each `index`, but got {int(row[3])} with different `lat`, `lon`: two data sets?"
+                f"Expected one location for each `index`, but got {int(row[3])} with different `lat`, `lon`: "
+                "two data sets?"
             )
         return rows[first]
 
@@ -169,9 +182,23 @@ class PointMetric(Metric):
             raise RuntimeError("Expected `compute()` before `local()`: there are no local scores yet.")
         return self._local
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
+        """Follow the module to its device, but never to a dtype that cannot hold coordinates."""
+        moved = super()._apply(fn, exclude_state=(*exclude_state, "rows"))
+        self.rows = [part.to(self.device) for part in self.rows]
+        return moved
+
     def __getstate__(self) -> dict[str, Any]:
         """Geometry is left behind: it is large, and found again from the points."""
         return {**super().__getstate__(), "_geometry": None}
+
+
+def _check_numbers(index: Tensor) -> None:
+    if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        raise ValueError(f"Expected `index` to hold integers >= 0, but got {index.dtype}.")
+    if (index < 0).any():
+        row = int((index < 0).nonzero()[0])
+        raise ValueError(f"Expected `index` to hold integers >= 0, but got {int(index[row])} at row {row}.")
 
 
 def in_blocks(regions: Regions) -> Iterator[tuple[Tensor | slice, Regions]]:

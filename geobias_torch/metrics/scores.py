@@ -40,7 +40,7 @@ class LocalPlan:
 
 @dataclass(frozen=True)
 class LocalScores:
-    """Per-ROI results, (M,) float64 each: ``members``, ``performance``, ``constant``, and every score with its ``_floor``."""
+    """Per-ROI results, (M,) float64 each: ``members``, ``performance``, ``constant``, scores and their ``_floor``."""
 
     columns: dict[str, Tensor]
 
@@ -77,19 +77,12 @@ def local_scores(points: Points, regions: Regions, plan: LocalPlan) -> LocalScor
         put("members", rows, block.sizes)
         mean = block.sum(values) / block.sizes.clamp(min=1)
         put("performance", rows, torch.where(block.sizes > 0, mean, torch.nan))
-        put("constant", rows, _constant(values, block, mean))
+        put("constant", rows, block.constant(values))
         for name, (marked, options) in plan.ssi.items():
             score, floor = score_and_floor(values if marked else None, block, options)
             put(name, rows, score)
             put(f"{name}_floor", rows, floor)
     return LocalScores(columns)
-
-
-def _constant(values: Tensor, regions: Regions, mean: Tensor) -> Tensor:
-    """Whether all members of an ROI perform alike."""
-    spread = regions.sum(values**2) / regions.sizes.clamp(min=1) - mean**2
-    scale = float((values**2).max()) if len(values) else 0.0
-    return spread <= 1e-12 * scale
 
 
 def worst_decile(means: Tensor, sizes: Tensor, min_roi_size: int) -> Tensor:
@@ -120,8 +113,13 @@ def check_weights(weights: Tensor | None, points: Points) -> Tensor | None:
         return None
     if weights.shape != points.lat_given.shape:
         raise ValueError(
-            f"Expected `weights` with one weight for each of {len(points.lat_given)} rows, but got {tuple(weights.shape)}."
+            f"Expected `weights` with one weight for each of {len(points.lat_given)} rows, "
+            f"but got {tuple(weights.shape)}."
         )
+    bad = ~((weights >= 0) & torch.isfinite(weights))
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise ValueError(f"Expected `weights` >= 0 and finite, but got {float(weights[row])} at row {row}.")
     return weights.to(torch.float64)[points.place.cpu()]
 
 

@@ -13,7 +13,7 @@ from geobias_torch.metrics.points import PointMetric
 class SPAD(PointMetric):
     """SPAD: how much the mean performance of boxes differs from the overall mean, over many random grids.
 
-    See :func:`~geobias_torch.functional.spad` for the formula. After ``compute()``, ``local()`` returns the standard error.
+    See :func:`~geobias_torch.functional.spad` for the formula. After ``compute()``, ``local()`` is the standard error.
 
     Args:
         partitionings: number of grids.
@@ -67,5 +67,9 @@ class SPAD(PointMetric):
     def compute(self) -> Tensor:
         """SPAD, 0-dim float64; NaN without points."""
         points = self.points()
+        low, high = value_range = self.options["value_range"]
+        points.check_range(
+            value_range, f"`value_range` = ({low:g}, {high:g})", "give the range of your performance as `value_range`"
+        )
         score, self._local = spad(points.performance, lat=points.lat, lon=points.lon, **self.options)
         return score

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from geobias_torch.convert import to_tensor
 from geobias_torch.functional.sre import SREOptions
-from geobias_torch.geometry import check_arc
+from geobias_torch.geometry import check_arc, part_of
 from geobias_torch.histograms import Bins
 from geobias_torch.metrics.points import PointMetric
 from geobias_torch.metrics.scores import LocalPlan, check_weights, local_scores
@@ -97,10 +97,10 @@ class ScaleGridSRE(_SRE):
         **kwargs: Any,
     ) -> None:
         radius = check_arc("radius", radius)
-        partition = ScaleGrid(check_arc("scale", radius / 2 if scale is None else scale, radius))
+        partition = ScaleGrid(check_arc("scale", part_of(radius, 2) if scale is None else scale, radius))
         super().__init__(
-            radius, partition, bins, smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant, weights,
-            **kwargs,
+            radius, partition, bins, smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant,
+            weights, **kwargs,
         )  # fmt: skip
 
 
@@ -152,10 +152,10 @@ class DistanceLagSRE(_SRE):
         **kwargs: Any,
     ) -> None:
         radius = check_arc("radius", radius)
-        partition = DistanceLag(check_arc("lag", radius / 5 if lag is None else lag, radius))
+        partition = DistanceLag(check_arc("lag", part_of(radius, 5) if lag is None else lag, radius))
         super().__init__(
-            radius, partition, bins, smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant, weights,
-            **kwargs,
+            radius, partition, bins, smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant,
+            weights, **kwargs,
         )  # fmt: skip
 
 

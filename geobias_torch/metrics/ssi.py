@@ -32,8 +32,8 @@ class _SSI(PointMetric):
 class UnmarkedSSI(_SSI):
     """Unmarked SSI: how surprising the pattern of the locations of each ROI is, whatever the model predicts there.
 
-    See :func:`~geobias_torch.functional.spatial_self_information` for the formula and the options. Performance only decides
-    which ROIs count: those where it is not the same for all. ``local()``: one score per row given.
+    See :func:`~geobias_torch.functional.spatial_self_information` for the formula and the options. Performance only
+    decides which ROIs count: those where it is not the same for all. ``local()``: one score per row given.
 
     Args:
         radius: of the ROIs around every point, radians.
@@ -80,8 +80,8 @@ class UnmarkedSSI(_SSI):
 class MarkedSSI(_SSI):
     """Marked SSI: how surprising the spatial pattern of performance in each ROI is.
 
-    See :func:`~geobias_torch.functional.spatial_self_information` for the formula and the options. ``local()``: one score
-    per row given.
+    See :func:`~geobias_torch.functional.spatial_self_information` for the formula and the options. ``local()``: one
+    score per row given.
 
     Args:
         radius: of the ROIs around every point, radians.
