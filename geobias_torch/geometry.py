@@ -16,10 +16,9 @@ from geobias_torch.convert import to_tensor
 
 EARTH_RADIUS_KM = 6371.0088
 
-# Offsets below this (radians; 6 micrometres on the ground) are rounding noise of coordinates in degrees. Cutting them
-# to
-# zero keeps "due north of the centre" and "at the centre" exact whichever way the products were computed.
-_ROUNDING = 1e-12
+# Adding and subtracting this rounds to multiples of 2^-40 rad (6 micrometres on the ground), which is what coordinates
+# in degrees are worth. It keeps "due north of the centre" and "at the centre" exact, however the products were made.
+_COARSE = 6144.0
 
 
 class Arc(float):
@@ -171,7 +170,7 @@ class LocalFrame:
             cosine = sin_c * sin + cos_c * cos * cos_dlon
         else:
             east, north, cosine = self.products
-        return east * (abs(east) >= _ROUNDING), north * (abs(north) >= _ROUNDING), cosine
+        return (east + _COARSE) - _COARSE, (north + _COARSE) - _COARSE, cosine
 
     @cached_property
     def _sine(self) -> Any:
@@ -190,11 +189,14 @@ class LocalFrame:
 
     @cached_property
     def azimuth(self) -> Any:  # noqa: D102
-        xp = self._xp
+        return self._xp.where(self.bearing < 0, self.bearing + 2 * math.pi, self.bearing)
+
+    @cached_property
+    def bearing(self) -> Any:
+        """The azimuth within (-pi, pi]."""
         east, north, _ = self._components
-        # + 0.0 turns -0 into 0, so that due north is 0 and not 2 pi, due south pi and not -pi
-        angle = xp.arctan2(east + 0.0, north)
-        return xp.where(angle < 0, angle + 2 * math.pi, angle)
+        # sums of opposites are +0, never -0: due south is pi and not -pi
+        return self._xp.arctan2(east, north)
 
     @cached_property
     def _stretch(self) -> Any:

@@ -99,9 +99,9 @@ class DirectionSector:
 
     def __call__(self, frame: LocalFrame) -> Any:
         """Sector of every pair, -1 at the centre."""
-        sector = _floor(frame.azimuth * (self.n / (2 * math.pi)), 0, self.n)
-        # an azimuth within rounding of a full turn lies on the boundary of sector 0
-        return sector * (sector < self.n) * ~frame.at_center - 1 * frame.at_center
+        xp = torch if isinstance(frame.bearing, torch.Tensor) else np
+        sector = xp.floor(frame.bearing * (self.n / (2 * math.pi)) + _ON_BOUNDARY)
+        return xp.where(frame.at_center, -1.0, sector + self.n * (sector < 0))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ of this library) walks the search blocks and never lists the pairs unsorted; bot
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,13 @@ from torch import Tensor
 from geobias_torch.geometry import LocalFrame
 from geobias_torch.partitions import SIZED, Partition, check_patch_ids
 from geobias_torch.search import Block
-from geobias_torch.segments import Segments
+from geobias_torch.segments import Segments, scatter_rows
 
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
 
 _CHUNK = 1 << 20  # pairs whose local frame is held at once by the plain way
+_KEPT_COLUMNS = 4  # columns up to which sums over cells are kept
 _MAX_CODES = 1 << 30  # combinations of patches that one sort key holds beside a candidate's number
 
 
@@ -32,10 +34,27 @@ class Cells:
 
     segments: Segments  # (L,)
     roi: Tensor  # (L,) int64
+    num_regions: int
+    _last: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum point values (N, R) over every cell, (L, R), and every ROI, (M, R), differentiable in ``values``.
+
+        The last sums of a few columns are kept: scores under several partitions, and their noise floors, ask for the
+        same ones.
+        """
+        last = self._last.get("values")
+        if last is not None and not values.requires_grad and last.dtype == values.dtype and torch.equal(last, values):
+            return self._last["sums"]
+        cell_sums = self.segments.sum(values)
+        sums = cell_sums, scatter_rows(self.num_regions, self.roi, cell_sums)
+        if not values.requires_grad and values.shape[1] <= _KEPT_COLUMNS:
+            self._last.update(values=values.clone(), sums=sums)
+        return sums
 
     def to(self, device: torch.device | str) -> Cells:
         """Copy to a device."""
-        return Cells(self.segments.to(device), self.roi.to(device))
+        return Cells(self.segments.to(device), self.roi.to(device), self.num_regions)
 
 
 @dataclass(frozen=True)
@@ -70,9 +89,7 @@ class Patches:
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum point values (N,) or (N, R) over every patch: (K,) or (K, R), differentiable in ``values``."""
-        cell_sums = self.cells.segments.sum(values)
-        sums = cell_sums.new_zeros(len(self) + 1, *cell_sums.shape[1:])
-        return sums.index_add(0, self.cell_patch, cell_sums)[:-1]
+        return scatter_rows(len(self) + 1, self.cell_patch, self.cells.segments.sum(values))[:-1]
 
     def of_size(self, least: int) -> tuple[Tensor, Tensor]:
         """Patches of at least so many points: the place (L,) of every cell among them, and which (K',) they are.
@@ -92,12 +109,12 @@ class Patches:
         return Patches(roi, ids, sizes, cells, cell_patch)
 
 
-def fold_cells(cells: Cells, ids: Tensor, num_regions: int) -> Patches:
+def fold_cells(cells: Cells, ids: Tensor) -> Patches:
     """Patches from the patch id (L,) int64 of every cell, -1 = none."""
     inside = ids >= 0
     width = int(ids.max()) + 1 if len(ids) else 1
     key = torch.where(inside, cells.roi * width + ids, -1)
-    found, cell_patch = _distinct(key, num_regions * width)
+    found, cell_patch = _distinct(key, cells.num_regions * width)
     sizes = torch.zeros(len(found) + 1, dtype=torch.int64, device=ids.device)
     sizes.index_add_(0, cell_patch, cells.segments.sizes)
     return Patches(found // max(width, 1), found % max(width, 1), sizes[:-1], cells, cell_patch)
@@ -143,8 +160,8 @@ def plain_patches(regions: Regions, partition: Partition) -> Patches:
     _, lengths = torch.unique_consecutive(key, return_counts=True)
     offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
     first = order[offsets[:-1]]
-    cells = Cells(Segments(offsets, members[order], regions.num_points), roi[first])
-    return fold_cells(cells, ids[first], len(regions))
+    cells = Cells(Segments(offsets, members[order], regions.num_points), roi[first], len(regions))
+    return fold_cells(cells, ids[first])
 
 
 def fast_patches(regions: Regions, partitions: list[Any]) -> list[Patches]:
@@ -160,12 +177,14 @@ def fast_patches(regions: Regions, partitions: list[Any]) -> list[Patches]:
     roi = torch.from_numpy(np.repeat(rows, cells_per_row))
     offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
     segments = Segments(offsets, torch.from_numpy(members.astype(np.int32, copy=False)), regions.num_points)
-    cells, code = Cells(segments, roi), torch.from_numpy(codes.astype(np.int64, copy=False))
-    patches = []
-    for width in reversed(widths):
-        patches.append(fold_cells(cells, code % width - 1, len(regions)))
-        code = code // width
-    return patches[::-1]
+    cells, code = Cells(segments, roi, len(regions)), torch.from_numpy(codes.astype(np.int64, copy=False))
+    strides = np.cumprod([1, *widths[:0:-1]])[::-1].tolist()
+
+    def fold(width: int, stride: int) -> Patches:
+        return fold_cells(cells, torch.div(code, stride, rounding_mode="floor") % width - 1)
+
+    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(widths)))) as pool:
+        return list(pool.map(fold, widths, strides))
 
 
 @dataclass(frozen=True)
@@ -185,7 +204,7 @@ class _JointCells:
         key: np.ndarray = codes.astype(dtype)
         # a member's key: its code, then its place among the candidates; everybody else sorts behind
         key = (key << bits) + np.arange(num_candidates, dtype=dtype)
-        key[~block.inside] = np.iinfo(dtype).max
+        key |= (~block.inside).view(np.int8).astype(dtype) << (np.iinfo(dtype).bits - 2)
         key.sort(axis=1)
         counts = block.inside.sum(axis=1)
         picked = np.concatenate([row[:count] for row, count in zip(key, counts, strict=True)])

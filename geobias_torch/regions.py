@@ -16,7 +16,7 @@ from geobias_torch.geometry import LocalFrame, check_arc, check_coordinates, war
 from geobias_torch.partitions import SIZED, Partition
 from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
 from geobias_torch.search import Block, Points, Search
-from geobias_torch.segments import Segments
+from geobias_torch.segments import Segments, scatter_rows
 
 if TYPE_CHECKING:
     from geobias_torch.graphs import Graph
@@ -271,8 +271,7 @@ class Regions:
         cells = self._some_cells()
         if cells is None:
             return self.segments.sum(values)
-        sums = cells.segments.sum(values)
-        return sums.new_zeros(len(self), *sums.shape[1:]).index_add(0, cells.roi, sums)
+        return scatter_rows(len(self), cells.roi, cells.segments.sum(values))
 
     def constant(self, values: Tensor) -> Tensor:
         """Whether all members of an ROI have the same of the values (N,), (M,) bool."""

@@ -15,6 +15,15 @@ _CHUNK = 1 << 19  # pairs handled at once by a thread
 T = TypeVar("T")
 
 
+def scatter_rows(count: int, index: Tensor, values: Tensor) -> Tensor:
+    """Add the rows of ``values``, (L,) or (L, R), to ``count`` rows of zeros at ``index`` (L,); differentiable."""
+    if values.ndim == 2 and values.shape[1] == 1:  # a vector is added in a quarter of the time of a narrow table
+        return scatter_rows(count, index, values[:, 0])[:, None]
+    if values.ndim == 1:
+        return values.new_zeros(count).scatter_add(0, index, values)
+    return values.new_zeros(count, values.shape[1]).index_add(0, index, values)
+
+
 class Segments:
     """Runs of point numbers: segment s holds ``members[offsets[s]:offsets[s + 1]]``.
 

@@ -15,6 +15,7 @@ from geobias_torch.histograms import Bins, as_performance, is_hard, memberships
 from geobias_torch.partitions import Partition
 from geobias_torch.patches import Cells, Patches
 from geobias_torch.regions import Regions
+from geobias_torch.segments import scatter_rows
 
 _TINY = 1e-300  # stands for an empty bin inside a logarithm that is multiplied by 0
 
@@ -71,7 +72,7 @@ class Histograms:
 
         def complete(upper: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
             upper, sizes = upper.unflatten(1, (shape[0], shape[1] - 1)).to(torch.float64), sizes.to(torch.float64)
-            lowest = sizes[:, None, None] - upper.sum(dim=-1, keepdim=True)
+            lowest = sizes[:, None, None] - _over_bins(upper)[..., None]
             return torch.cat([lowest, upper], dim=-1), sizes
 
         roi_counts, roi_sizes = complete(*rois)
@@ -92,7 +93,7 @@ class Histograms:
 
     def per_roi(self, values: Tensor) -> Tensor:
         """Sum patch values (K', R) over the patches of every ROI: (M, R)."""
-        return values.new_zeros(len(self.roi_sizes), *values.shape[1:]).index_add(0, self.patch_roi, values)
+        return scatter_rows(len(self.roi_sizes), self.patch_roi, values)
 
 
 def check_performance(performance: Any, regions: Regions) -> Tensor:
@@ -121,32 +122,28 @@ def count(
     cells = {id(p.cells): p.cells for p in patches}
     hard = is_hard(bins, bandwidth)
     sums = {key: _upper_bins(columns, c, exact=hard) for key, c in cells.items()}
-    shared = _roi_tables(sums[id(patches[0].cells)], patches[0].cells, regions)
+    shared = sums[id(patches[0].cells)][1], regions.sizes
     constant = (
         None if hard or not options.drops_constant else _constant(_hard_twin(values, bins), patches[0].cells, regions)
     )
     return [
-        Histograms.of(shared, _patch_tables(sums[id(p.cells)], p, options.min_patch_size), columns.shape[1:], constant)
+        Histograms.of(
+            shared, _patch_tables(sums[id(p.cells)][0], p, options.min_patch_size), columns.shape[1:], constant
+        )
         for p in patches
     ]
 
 
-def _upper_bins(columns: Tensor, cells: Cells, exact: bool) -> Tensor:
-    """Sums (L, R * (H - 1)) over cells, without the lowest bin: it is what is left of the size."""
+def _upper_bins(columns: Tensor, cells: Cells, exact: bool) -> tuple[Tensor, Tensor]:
+    """Sums (rows, R * (H - 1)) over cells and ROIs, without the lowest bin: it is what is left of the size."""
     upper = columns[..., 1:].flatten(1)
     # counts stay exact in float32 and are twice as fast to gather
-    return cells.segments.sum(upper if exact else upper.to(torch.float64))
-
-
-def _roi_tables(sums: Tensor, cells: Cells, regions: Regions) -> tuple[Tensor, Tensor]:
-    counts = sums.new_zeros(len(regions), sums.shape[1]).index_add(0, cells.roi, sums)
-    return counts, regions.sizes
+    return cells.sums(upper if exact else upper.to(torch.float64))
 
 
 def _patch_tables(sums: Tensor, patches: Patches, min_patch_size: int) -> tuple[Tensor, Tensor, Tensor]:
     slot, kept = patches.of_size(min_patch_size)
-    counts = sums.new_zeros(len(kept) + 1, sums.shape[1]).index_add(0, slot, sums)[:-1]
-    return counts, patches.sizes[kept], patches.roi[kept]
+    return scatter_rows(len(kept) + 1, slot, sums)[:-1], patches.sizes[kept], patches.roi[kept]
 
 
 def _hard_twin(values: Tensor, bins: Bins) -> Tensor:
@@ -156,9 +153,18 @@ def _hard_twin(values: Tensor, bins: Bins) -> Tensor:
 
 def _constant(columns: Tensor, cells: Cells, regions: Regions) -> Tensor:
     """Which ROIs (M, R) have all their members in one bin."""
-    upper, sizes = _roi_tables(_upper_bins(columns, cells, exact=True), cells, regions)
-    upper = upper.unflatten(1, (columns.shape[1], columns.shape[2] - 1))
-    return (upper == sizes[:, None, None]).any(dim=-1) | (upper == 0).all(dim=-1)
+    upper = _upper_bins(columns, cells, exact=True)[1].unflatten(1, (columns.shape[1], columns.shape[2] - 1))
+    return (upper == regions.sizes[:, None, None]).any(dim=-1) | (upper == 0).all(dim=-1)
+
+
+def _over_bins(values: Tensor) -> Tensor:
+    """Sum over the last dimension; few bins are added up one by one, as a reduction along short rows is slow."""
+    if values.shape[-1] > 8:
+        return values.sum(dim=-1)
+    total, *others = values.unbind(-1)
+    for other in others:
+        total = total + other
+    return total
 
 
 def patch_distribution(tables: Histograms, options: SREOptions) -> Tensor:
@@ -172,9 +178,9 @@ def patch_distribution(tables: Histograms, options: SREOptions) -> Tensor:
 def relative_entropy(tables: Histograms, options: SREOptions) -> Tensor:
     """Gamma (M, R): the KL divergences of the patches from their ROI, weighted by their share of the members."""
     shares = tables.roi_shares
-    own = (shares * shares.clamp(min=_TINY).log()).sum(dim=-1)
+    own = _over_bins(shares * shares.clamp(min=_TINY).log())
     logs = patch_distribution(tables, options).clamp(min=_TINY).log()
-    cross = (shares[tables.patch_roi] * logs).sum(dim=-1)
+    cross = _over_bins(shares[tables.patch_roi] * logs)
     return tables.per_roi(tables.patch_weights * (own[tables.patch_roi] - cross))
 
 
@@ -322,8 +328,8 @@ def noise_floor(
 def floor_tables(tables: Histograms, options: SREOptions) -> Tensor:
     """Expected local scores (M, R) under shuffling within the ROI, NaN where an ROI does not count."""
     shares = tables.roi_shares
-    own = (shares * shares.clamp(min=_TINY).log()).sum(dim=-1)
-    cross = (shares[tables.patch_roi] * _expected_log_share(tables, options)).sum(dim=-1)
+    own = _over_bins(shares * shares.clamp(min=_TINY).log())
+    cross = _over_bins(shares[tables.patch_roi] * _expected_log_share(tables, options))
     floor = tables.per_roi(tables.patch_weights * (own[tables.patch_roi] - cross))
     return torch.where(scorable(tables, options), floor, torch.nan)
 
