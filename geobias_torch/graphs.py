@@ -61,6 +61,14 @@ class Graph:
         return Graph(self.segments.to(device), **tensors)
 
 
+def check_max_members(max_members: int | None) -> None:
+    """Check a number of members to keep; ``None`` keeps all."""
+    if max_members is None:
+        return
+    if isinstance(max_members, bool) or not isinstance(max_members, (int, np.integer)) or max_members < 1:
+        raise ValueError(f"Expected `max_members` to be an integer >= 1 or None, but got {max_members!r}.")
+
+
 def check_graph_options(k: int, background: str, background_ratio: float, ties: str) -> None:
     """Check the arguments of ``Regions.graph``."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,13 +13,11 @@ from torch import Tensor
 
 from geobias_torch.convert import to_tensor
 from geobias_torch.geometry import LocalFrame, check_arc, check_coordinates, warn_odd_coordinates
+from geobias_torch.graphs import Graph, build_graph, check_max_members
 from geobias_torch.partitions import SIZED, Partition
 from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
 from geobias_torch.search import Block, Points, Search
 from geobias_torch.segments import Segments, scatter_rows
-
-if TYPE_CHECKING:
-    from geobias_torch.graphs import Graph
 
 MAX_PAIRS = 1 << 29
 """(ROI, member) pairs that are listed at most: 2 GiB of member numbers."""
@@ -297,8 +295,7 @@ class Regions:
         """
         if max_members is None:
             return self
-        if isinstance(max_members, bool) or not isinstance(max_members, (int, np.integer)) or max_members < 1:
-            raise ValueError(f"Expected `max_members` to be an integer >= 1 or None, but got {max_members!r}.")
+        check_max_members(max_members)
         if self._search is None:
             segments, cut = self._nearest_listed(max_members)
         else:
@@ -417,8 +414,6 @@ class Regions:
         """
         key = (k, background, background_ratio, max_members, ties)
         if key not in self._graphs:
-            from geobias_torch.graphs import build_graph  # it needs regions: a cycle otherwise
-
             self._graphs[key] = build_graph(self, *key)
         return self._graphs[key]
 

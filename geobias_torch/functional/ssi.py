@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from geobias_torch.functional.sre import check_performance
-from geobias_torch.graphs import Graph, check_graph_options
+from geobias_torch.graphs import Graph, check_graph_options, check_max_members
 from geobias_torch.histograms import as_performance
 from geobias_torch.regions import Regions
 
@@ -106,6 +106,7 @@ class SSIOptions:
         if self.floor is not None and not 0 <= self.floor < 1:
             raise ValueError(f"Expected `floor` within [0, 1), but got {self.floor}.")
         check_graph_options(self.k, self.background, self.background_ratio, self.ties)
+        check_max_members(self.max_members)
         if self.null == "value_scheme" and not self.background_ratio >= 3:
             raise ValueError(
                 f'Expected `background_ratio` >= 3 with null="value_scheme", but got {self.background_ratio}.'

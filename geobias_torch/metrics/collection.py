@@ -12,7 +12,7 @@ from geobias_torch.convert import to_tensor
 from geobias_torch.functional.sre import SREOptions
 from geobias_torch.functional.ssi import SSIOptions
 from geobias_torch.geometry import check_arc, part_of
-from geobias_torch.histograms import Bins, is_hard
+from geobias_torch.histograms import Bins, is_hard, memberships
 from geobias_torch.metrics.points import PointMetric
 from geobias_torch.metrics.scores import (
     LocalPlan,
@@ -49,7 +49,8 @@ class GeoBiasScores(PointMetric):
         min_patch_size: smaller patches are left out of the SRE scores.
         min_patches: an ROI with fewer such patches is not scored.
         min_roi_size: an ROI with fewer members is not scored (SRE) and not among the worst tenth.
-        weights: a weight per row given (area, population) for the global SRE scores; default: the number of members.
+        weights: a weight per row of ``local()`` (area, population) for the global SRE scores; default: the number of
+            members.
         ssi_max_members: the nearest so many members take part in SSI.
         scores: which of the six to compute.
         prefix: put before every key.
@@ -98,6 +99,7 @@ class GeoBiasScores(PointMetric):
             raise ValueError(
                 f"Expected hard histograms for the noise floor, but got soft memberships, `bins` = {bins!r}."
             )
+        memberships(torch.zeros(1), bins)  # refuses bins that are none before an epoch is spent
         self.scores, self.prefix = select(scores, SCORES), prefix
         self.weights = None if weights is None else to_tensor("weights", weights)
         partitions: dict[str, Partition] = {

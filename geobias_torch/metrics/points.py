@@ -107,6 +107,11 @@ class PointMetric(Metric):
             self.rows.append(torch.zeros(0, 4, dtype=torch.float64, device=self.device))
         super().sync(*args, **kwargs)
 
+    def reset(self) -> None:
+        """Forget the rows; geometry and the last local scores stay."""
+        self.rows = []  # after an error in a synced compute it is the gathered tensor, which cannot be cleared
+        super().reset()
+
     def points(self) -> Points:
         """The rows so far without repeats and without rows that lack a location or performance."""
         parts = self.rows if isinstance(self.rows, list) else [self.rows]
@@ -151,7 +156,7 @@ class PointMetric(Metric):
         return rows[first]
 
     def _is_distributed(self) -> bool:
-        return bool(self.distributed_available_fn is not None and self.distributed_available_fn())
+        return self._is_synced and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
 
     def _warn_once(self, key: str, message: str) -> None:
         if key not in self._warned:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from geobias_torch.convert import to_tensor
 from geobias_torch.functional.sre import SREOptions
 from geobias_torch.geometry import check_arc, part_of
-from geobias_torch.histograms import Bins
+from geobias_torch.histograms import Bins, memberships
 from geobias_torch.metrics.points import PointMetric
 from geobias_torch.metrics.scores import LocalPlan, check_weights, local_scores
 from geobias_torch.partitions import DirectionSector, DistanceLag, Partition, ScaleGrid
@@ -34,6 +35,7 @@ class _SRE(PointMetric):
     ) -> None:
         super().__init__(**kwargs)
         self.radius, self.weights = radius, None if weights is None else to_tensor("weights", weights)
+        memberships(torch.zeros(1), bins)  # refuses bins that are none before an epoch is spent
         options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
         self._plan = LocalPlan({"sre": partition}, options, bins)
 

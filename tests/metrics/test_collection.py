@@ -292,7 +292,7 @@ def test_a_choice_of_scores_and_a_prefix():
 def test_performance_of_any_size_where_spad_is_not_asked_for():
     rows = rows_of(values=scenes.probabilities)
     rows["performance"] = np.log(rows["performance"] / (1 - rows["performance"]))
-    with pytest.raises(ValueError, match=r"Expected `performance` within .*\(0, 1\), but got"):
+    with pytest.raises(ValueError, match=r"Expected `performance` within \[0, 1\] for "spad", but got"):
         fed(GeoBiasScores(RADIUS), rows).compute()
     metric = GeoBiasScores(RADIUS, bins=(-9.0, -1.0, 0.0, 9.0), min_patch_size=3, scores=LOCAL_SCORES)
     values = fed(metric, rows).compute()
