@@ -209,9 +209,11 @@ def test_an_epoch_over_the_same_coordinates_searches_nothing(metric, monkeypatch
     assert bits(fresh.compute()) == bits(epochs.compute())
     check_tables(table(epochs), table(fresh))
     # a place that moved, one that is missing
-    moved = again | {"lat": np.where(np.arange(60) == 7, again["lat"] + 1e-6, again["lat"])}
-    assert walks.during(epochs, moved) == first
-    assert bits(fed(METRICS[metric](), moved).compute()) == bits(epochs.compute())
+    for axis in ("lat", "lon"):
+        walks.during(epochs, again)
+        moved = again | {axis: np.where(np.arange(60) == 7, again[axis] + 1e-6, again[axis])}
+        assert walks.during(epochs, moved) == first
+        assert bits(fed(METRICS[metric](), moved).compute()) == bits(epochs.compute())
     assert walks.during(epochs, chosen(moved, slice(1, 60))) == first
     assert walks.during(epochs, chosen(moved, slice(1, 60))) == 0
     # without the geometry of the last epoch it would have been searched
