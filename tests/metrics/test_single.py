@@ -272,7 +272,6 @@ def test_next_to_no_rows(metric):
         (DistanceLagSRE, {"smoothing": 0.0}, "Expected `smoothing` > 0 without a `prior`"),
         (DirectionSectorSRE, {"prior": np.nan}, "Expected `prior` >= 0, but got nan"),
         (DistanceLagSRE, {"min_patch_size": 0}, "Expected `min_patch_size` to be an integer >= 1, but got 0"),
-        (DistanceLagSRE, {"weights": [1.0]}, r"Expected `weights` with one weight for each of 60 rows, but got \(1,\)"),
         (DistanceLagSRE, {"bins": "quartiles"}, r"Expected `bins` to be edges, .*, but got 'quartiles'"),
         (UnmarkedSSI, {"radius": 0.0}, r"Expected `radius` in radians within \(0, pi\], but got 0"),
         (UnmarkedSSI, {"k": 0}, "Expected `k` to be an integer >= 1, but got 0"),
@@ -287,9 +286,15 @@ def test_next_to_no_rows(metric):
         (SPAD, {"value_range": (1, 0)}, r"Expected `value_range` as \(low, high\), but got \(1, 0\)"),
     ],
 )
-def test_refused(make, keywords, message):
+def test_refused_when_given(make, keywords, message):
+    """Not at the end of the first epoch."""
     with pytest.raises(ValueError, match=message):
-        fed(make(**({} if make is SPAD else {"radius": 0.1}) | keywords), rows_of()).compute()
+        make(**({} if make is SPAD else {"radius": 0.1}) | keywords)
+
+
+def test_one_weight_for_each_row():
+    with pytest.raises(ValueError, match=r"Expected `weights` with one weight for each of 60 rows, but got \(1,\)"):
+        fed(DistanceLagSRE(RADIUS, weights=[1.0]), rows_of()).compute()
 
 
 def test_signed_coding_needs_two_values():

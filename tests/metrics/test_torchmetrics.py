@@ -97,8 +97,12 @@ def test_metric_collection():
     expected |= fed(METRICS["collection"](prefix="all/"), rows).compute()
     assert float(values.pop("mean")) == pytest.approx(rows["performance"].mean())
     assert bits(values) == bits(expected)
+    # one group, one copy of the rows: they are not gathered once per metric
+    assert sorted(map(len, together.compute_groups.values())) == [1, 7]
     together.reset()
-    together.update(rows["performance"], lat=rows["lat"], lon=rows["lon"])
+    for part in (slice(0, 10), slice(10, 60)):
+        together.update(rows["performance"][part], lat=rows["lat"][part], lon=rows["lon"][part])
+        together.to("cpu")
     values = together.compute()
     values.pop("mean")
     assert bits(values) == bits(expected)
