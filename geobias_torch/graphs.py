@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ class Graph:
     Attributes:
         segments: the members that take part, ROI by ROI (P').
         background: (M,) int64, number of background points of every ROI.
-        source, target: (E,) int64, edges between members, as positions in ``segments.members``.
+        source, target: (E,) int32, edges between members, as positions in ``segments.members``.
         weight: (E,) float64.
         outside: (P',) float64: weight of the edges between a member and the background, both directions.
         between: (M,) float64: weight of the edges among background points.
@@ -103,17 +104,23 @@ def build_graph(
         [background_count(n, near.radius, background, background_ratio) for n in range(sizes.max(initial=0) + 1)]
     )
 
-    def one(rois: np.ndarray) -> tuple[np.ndarray, Edges]:
+    def work(rois: np.ndarray) -> tuple[np.ndarray, Edges]:
+        edges = edges_of(rois)
+        # a third of the memory: positions among all members, in 32 bits, instead of a place and an ROI in 64
+        source, target = ((offsets[rois][edges.roi] + x).astype(np.int32) for x in (edges.source, edges.target))
+        return rois, edges._replace(roi=rois[:0], source=source, target=target)
+
+    def edges_of(rois: np.ndarray) -> Edges:
         n = sizes[rois[0]]
         batch = Batch(members[numbers[offsets[rois][:, None] + np.arange(n)]], axes.numpy()[rois], caps[rois])
         smallest = classes[rois[0]]
         if smallest and ties == "share" and background == "fibonacci":
-            return rois, lattice.edges(batch, int(counts[n]), k, near.radius, smallest)
+            return lattice.edges(batch, int(counts[n]), k, near.radius, smallest)
         if background == "fibonacci":
             around = lattice.points(batch.caps, counts[n]) @ batch.axes + batch.axes[:, None, 2]
         else:
             around = _concentric(batch.axes, n, near.radius, background_ratio)
-        return rois, plain_edges(np.concatenate([batch.members, around], axis=1), n, k, ties)
+        return plain_edges(np.concatenate([batch.members, around], axis=1), n, k, ties)
 
     # an ROI with so few points that somebody has no k-th neighbour is not scored and has no edges
     groups, classes = [], lattice.size_classes(caps)
@@ -124,8 +131,7 @@ def build_graph(
             for size in np.unique(classes[apart]):
                 groups += _split(np.flatnonzero(apart & (classes == size)), n, counts[n])
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(groups)))) as pool:
-        parts = list(pool.map(one, groups))
-    return _assemble(segments, counts[sizes].astype(np.int64), k, parts)
+        return _assemble(segments, counts[sizes].astype(np.int64), k, pool.map(work, groups))
 
 
 def _split(rois: np.ndarray, n: int, background: int) -> list[np.ndarray]:
@@ -144,17 +150,16 @@ def _reach(regions: Regions) -> np.ndarray:
     return torch.zeros(len(regions), dtype=torch.float64).scatter_reduce(0, roi, frame.distance, "amax").numpy()
 
 
-def _assemble(segments: Segments, background: np.ndarray, k: int, parts: list[tuple[np.ndarray, Edges]]) -> Graph:
+def _assemble(segments: Segments, background: np.ndarray, k: int, parts: Iterable[tuple[np.ndarray, Edges]]) -> Graph:
     offsets, num_members = segments.offsets.numpy(), len(segments.members)
     outside = np.zeros(num_members)
     between, s1, s2 = np.zeros((3, len(segments)))
-    source, target, weight = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
+    source, target, weight = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)], [np.zeros(0)]
     for rois, edges in parts:
-        start = offsets[rois]
-        source.append(start[edges.roi] + edges.source)
-        target.append(start[edges.roi] + edges.target)
+        source.append(edges.source)
+        target.append(edges.target)
         weight.append(edges.weight)
-        outside[start[:, None] + np.arange(edges.outside.shape[1])] = edges.outside
+        outside[offsets[rois][:, None] + np.arange(edges.outside.shape[1])] = edges.outside
         between[rois], s1[rois], s2[rois] = edges.between, edges.s1, edges.s2
     background_tensor = torch.from_numpy(background)
     # no edges, no weights: the variance of the score is 0 there and it is not scored

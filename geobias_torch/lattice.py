@@ -9,8 +9,9 @@ candidates left are looked at exactly. ``graphs.plain_edges`` is the same from d
 from __future__ import annotations
 
 import math
+import threading
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,24 @@ _MAX_SLOTS = 12  # edges of a point up to which the reverse is found by comparin
 
 
 _ROUNDING = 1e-6  # share of the cap: float32 coordinates on the plane, and their differences
+
+
+class _Scratch(threading.local):
+    """Arrays that a thread uses again and again: fresh memory costs ten times what is computed in it."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[str, Any], np.ndarray] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array with anything in it, valid until its name is taken again."""
+        size = math.prod(shape)
+        array = self._arrays.get((name, dtype))
+        if array is None or len(array) < size:
+            array = self._arrays[name, dtype] = np.empty(size, dtype)
+        return array[:size].reshape(shape)
+
+
+_SCRATCH = _Scratch()
 
 
 class Batch(NamedTuple):
@@ -188,10 +207,13 @@ def _flat_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
     """
     n = members.shape[1]
     # 2 sin(d / 2) from the centre instead of sin(d): up - 1 is -2 sin(d / 2)^2
-    plane = (everybody[..., :2] / np.sqrt(1 + everybody[..., 2:] / 2)).astype(np.float32)
-    distance2, more = (plane[:, :n, None, axis] - plane[:, None, :, axis] for axis in range(2))
-    distance2 *= distance2
-    more *= more
+    stretch = np.sqrt(1 + everybody[..., 2] / 2)
+    plane = np.stack([everybody[..., axis] / stretch for axis in range(2)]).astype(np.float32)
+    shape = (len(members), n, everybody.shape[1])
+    distance2, more = (_SCRATCH.take(name, shape, np.float32) for name in ("distance2", "more"))
+    for coordinate, out in zip(plane, (distance2, more), strict=True):
+        np.subtract(coordinate[:, :n, None], coordinate[:, None, :], out=out)
+        np.multiply(out, out, out=out)
     distance2 += more
     distance2[:, np.arange(n), np.arange(n)] = np.inf
     return distance2
@@ -199,10 +221,13 @@ def _flat_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
 
 def _bound_of_kth(values: np.ndarray, k: int) -> np.ndarray:
     """(b, n): nothing below the k-th smallest of each row (b, n, T), and mostly not much above it."""
+    spare = 0
     while values.shape[2] >= 16 * k:
         # the k-th smallest of pairwise minima: k different elements are no larger
         half = values.shape[2] // 2
-        values = np.minimum(values[..., :half], values[..., half : 2 * half])
+        out = _SCRATCH.take(f"minima{spare}", (*values.shape[:2], half), values.dtype)
+        values = np.minimum(values[..., :half], values[..., half : 2 * half], out=out)
+        spare = 1 - spare  # the last minima are still being read
     return np.partition(values, k - 1, axis=2)[..., k - 1]
 
 
@@ -217,7 +242,7 @@ def _widen(distance2: np.ndarray, caps: np.ndarray) -> np.ndarray:
 
 def _within(values: np.ndarray, edge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(row, column) of the values (b, n, T) up to ``edge``, rows counted through b and n, in order."""
-    found = np.flatnonzero(values <= edge)
+    found = np.flatnonzero(np.less_equal(values, edge, out=_SCRATCH.take("within", values.shape, np.bool_)))
     row = found // values.shape[2]
     return row, found - row * values.shape[2]
 

@@ -14,6 +14,7 @@ from geobias_torch.functional.sre import check_performance
 from geobias_torch.graphs import Graph, check_graph_options, check_max_members
 from geobias_torch.histograms import as_performance
 from geobias_torch.regions import Regions
+from geobias_torch.segments import scatter_rows
 
 _MAX_VALUES = 32  # distinct values that the value scheme takes
 _LOG_2PI = math.log(2 * math.pi)
@@ -205,7 +206,7 @@ class _Pattern:
 
     def _per_roi(self, values: Tensor) -> Tensor:
         """Sum member values (P', R) over every ROI: (M, R)."""
-        return values.new_zeros(len(self.graph.background), values.shape[1]).index_add(0, self.roi, values)
+        return scatter_rows(len(self.graph.background), self.roi, values)
 
     @property
     def totals(self) -> Tensor:
@@ -225,8 +226,9 @@ class _Pattern:
     def quadratic_form(self) -> Tensor:
         """G (M, R)."""
         graph, d = self.graph, self.deviation
-        pairs = graph.weight[:, None] * d[graph.source] * d[graph.target]
-        inner = pairs.new_zeros(d.shape).index_add(0, graph.source, pairs)
+        source = graph.source.long()
+        pairs = graph.weight[:, None] * d[source] * d[graph.target.long()]
+        inner = scatter_rows(len(d), source, pairs)
         mixed = -self.mean[self.roi] * graph.outside[:, None] * d
         return self._per_roi(inner + mixed) + graph.between[:, None] * self.mean**2
 
