@@ -2,8 +2,8 @@
 
     python benchmarks/speed.py [--rounds 3]
 
-Reads the published tables (``GEOBIAS_PUBLISHED``, default ``../shared/data/published``); without them it draws clustered points
-of the same number. Writes ``benchmarks/results/speed.json`` with machine, versions and commit.
+Reads the published tables (``GEOBIAS_PUBLISHED``, default ``../shared/data/published``); without them it draws as many
+clustered points. Writes ``benchmarks/results/speed.json`` with machine, versions and commit.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def timed(work: Callable[[], Any], rounds: int) -> tuple[float, Any]:
 
 
 def sre(rounds: int) -> dict[str, float]:
-    """Three SRE scores from coordinates, and of a second vector, against the listing of the same pairs by a BallTree."""
+    """Three SRE scores from coordinates, and of a second vector, against a BallTree that lists the same pairs."""
     from sklearn.neighbors import BallTree
 
     lat, lon, hits = points("inat2018_sphere2vec", 24_343, seed=0)
