@@ -189,9 +189,9 @@ def machine() -> dict[str, Any]:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    cpu = next(
-        (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if "model name" in line), platform.machine()
-    )
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.machine())
     return {
         "cpu": cpu,
         "threads": torch.get_num_threads(),

@@ -20,7 +20,7 @@ from geobias_torch.segments import Segments
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
 
-_BATCH = 1 << 19  # distances held at once by a thread
+_BATCH = 1 << 20  # (member, point) pairs of the ROIs that a thread takes at once
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,17 @@ def points(caps: np.ndarray, count: int) -> np.ndarray:
 
 
 class _Flat(NamedTuple):
-    """Neighbours on the flat lattice of a number of points."""
+    """What is known about the lattice of so many points before any member is: lengths in units of 2 sin(cap / 2)."""
 
-    candidates: np.ndarray  # (count, C): points that can be among the k nearest on any cap up to a radius, -1 = none
-    reach: np.ndarray  # (count,): distance of the k-th nearest, in units of 2 sin(cap / 2)
-    certain: np.ndarray  # (count,) bool: exactly k candidates
+    x: np.ndarray  # (count + 1,) places on the unit disc, float32; the last, which -1 finds, is infinitely far
+    y: np.ndarray
+    candidates: np.ndarray  # (count, C): points that can be among the k nearest on any cap of the class, -1 = none
+    reach: np.ndarray  # (count + 1,): distance of the k-th nearest
+    certain: np.ndarray  # (count,) bool: exactly k candidates, so that these are the k nearest
+    mutual: np.ndarray  # (count, k) bool: both ends of the edge are certain and name each other
+    incoming: np.ndarray  # (count,) edges that arrive from certain points
+    side: int  # the disc is cut into side x side cells
+    cells: np.ndarray  # (side * side, W): points that a member in the cell can neighbour or be neighbour of, -1 = none
 
 
 @lru_cache(maxsize=1024)
@@ -97,28 +103,57 @@ def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
     rank = (np.arange(count) + 0.5) / count
     azimuth = np.arange(count) * (math.pi * (3 - math.sqrt(5)))
     x, y = np.sqrt(rank) * np.sin(azimuth), np.sqrt(rank) * np.cos(azimuth)
-    allowed = math.cos(radius / 2) ** -4 * (1 + 1e-6)
-    tie = 2 * TIE / smallest
-    kth = min(k, count - 1)
-    reach, source, target = np.zeros(count), [], []
-    for start in range(0, count, 512):
-        rows = slice(start, min(start + 512, count))
-        chord2 = (x[rows, None] - x) ** 2 + (y[rows, None] - y) ** 2
-        chord2[np.arange(len(chord2)), np.arange(rows.start, rows.stop)] = np.inf
-        if kth:
-            bound = _bound_of_kth(chord2[None], kth)[0]
-            own, other = _within(chord2[None], (np.sqrt(bound)[None, :, None] + tie) ** 2 * allowed)
-            _, others, near = _table(own, other, chord2[own, other])
-            reach[rows] = np.partition(near, kth - 1, axis=1)[:, kth - 1]
-            own, slot = np.nonzero(near <= (np.sqrt(reach[rows, None]) + tie) ** 2 * allowed)
-            source.append(own + start)
-            target.append(others[own, slot])
-    counts = np.bincount(np.concatenate(source), minlength=count) if kth else np.zeros(count, dtype=np.int64)
-    candidates = np.full((count, max(k, counts.max(initial=0))), -1)
-    if kth:
-        candidates[np.arange(candidates.shape[1]) < counts[:, None]] = np.concatenate(target)
-    # a point with fewer others than k has its k-th neighbour among the members, however far
-    return _Flat(candidates, np.sqrt(reach) if kth == k else np.full(count, np.inf), counts == k)
+    places = (np.append(v, np.inf).astype(np.float32) for v in (x, y))
+    stretch, tie = math.cos(radius / 2) ** -2 * (1 + 1e-6), 2 * TIE / smallest + 2 * _ROUNDING
+    if count <= k:  # the k-th neighbour of everybody is a member, however far
+        no, everyone = np.zeros((count, k), dtype=bool), np.append(np.arange(count), -1)[None]
+        reach = np.append(np.full(count, np.inf), 0.0)
+        return _Flat(*places, _others(count, k), reach, no.all(axis=1), no, np.zeros(count), 1, everyone)
+    chord2 = _plane2(x, y, x, y)
+    np.fill_diagonal(chord2, np.inf)
+    reach = np.sqrt(_kth(chord2, k))
+    own, other = np.nonzero(chord2 <= ((reach * stretch + tie) ** 2)[:, None])
+    candidates = _padded(own, other, count, k)
+    certain = (candidates >= 0).sum(axis=1) == k
+    named = candidates[:, :k]
+    mutual = certain[:, None] & certain[named] & (named[named] == np.arange(count)[:, None, None]).any(axis=2)
+    incoming = np.bincount(named[certain].ravel(), minlength=count).astype(np.float64)
+
+    # a point of a cell is at most half a diagonal from its middle
+    side = max(1, round(2 / math.sqrt(math.pi / count))) if count > 4 * k else 1
+    middle = (np.arange(side) + 0.5) * (2 / side) - 1
+    half = math.sqrt(2) / side
+    to_cells = _plane2(np.tile(middle, side), np.repeat(middle, side), x, y)
+    near = np.sqrt(_kth(to_cells, k)) + half
+    within = np.maximum(stretch * near[:, None], stretch * reach) + half + tie
+    cells = _padded(*np.nonzero(to_cells <= within**2), side * side, 1)
+    return _Flat(*places, candidates, np.append(reach, 0.0), certain, mutual, incoming, side, cells)
+
+
+def _plane2(x: np.ndarray, y: np.ndarray, x_other: np.ndarray, y_other: np.ndarray) -> np.ndarray:
+    """Squared distances on the plane between all of some points and all of others."""
+    return (x[:, None] - x_other) ** 2 + (y[:, None] - y_other) ** 2
+
+
+def _kth(values: np.ndarray, k: int) -> np.ndarray:
+    """The k-th smallest of every row, looked for among those within a bound of it."""
+    row, column = _within(values[None], _bound_of_kth(values[None], k)[..., None])
+    _, _, few = _table(row, column, values[row, column])
+    return np.partition(few, k - 1, axis=1)[:, k - 1]
+
+
+def _others(count: int, k: int) -> np.ndarray:
+    """(count, k) everybody but oneself, -1 behind."""
+    own, other = np.nonzero(~np.eye(count, dtype=bool))
+    return _padded(own, other, count, k)
+
+
+def _padded(row: np.ndarray, column: np.ndarray, rows: int, width: int) -> np.ndarray:
+    """A table of the columns found in every row (ascending rows), -1 behind; at least ``width`` wide."""
+    counts = np.bincount(row, minlength=rows)
+    table = np.full((rows, max(width, counts.max(initial=0))), -1)
+    table[np.arange(table.shape[1]) < counts[:, None]] = column
+    return table
 
 
 def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
@@ -137,7 +172,12 @@ def shared_weights(distance: np.ndarray, k: int) -> np.ndarray:
 
 def _arc(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Arc between points (..., 3) from their differences, exact for near points."""
-    return 2 * np.arcsin(np.minimum(np.sqrt(((a - b) ** 2).sum(axis=-1)) / 2, 1))
+    difference = a - b
+    chord2 = np.einsum("...c,...c->...", difference, difference)
+    return 2 * np.arcsin(np.minimum(np.sqrt(chord2) / 2, 1))
+
+
+Table = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, their targets, and weights or arcs
 
 
 def edges(batch: Batch, count: int, k: int, radius: float, smallest: float) -> Edges:
@@ -146,77 +186,77 @@ def edges(batch: Batch, count: int, k: int, radius: float, smallest: float) -> E
     Caps go from ``smallest`` up to ``radius``.
     """
     b, n, _ = batch.members.shape
-    total = n + count
+    total, flat = n + count, _flat_lattice(count, k, radius, smallest)
     members = np.einsum("bnc,bac->bna", batch.members, batch.axes)
     members[..., 2] = -(members[..., 0] ** 2 + members[..., 1] ** 2) / (1 + members[..., 2])
-    everybody = np.concatenate([members, points(batch.caps, count)], axis=1)  # (b, T, 3)
-    plane2 = _flat_distances(members, everybody)
-    flat = everybody.reshape(b * total, 3)
+    everybody = np.concatenate([members, points(batch.caps, count)], axis=1).reshape(b * total, 3)
+    plane2, near = _plane_distances(members, batch.caps, flat)
 
     # candidates of a member: everybody within a bound of its k-th smallest distance
-    bound = _bound_of_kth(plane2, k)
-    row, column = _within(plane2, _widen(bound, batch.caps[:, None])[..., None])
-    roi, own = row // n, row % n
-    source, target = roi * total + own, roi * total + column
-    rows, targets, arcs = _table(source, target, _arc(flat[source], flat[target]))
-    weighted = [(rows, targets, shared_weights(arcs, k))]
-    if count:
-        weighted += _lattice_edges(
-            batch.caps, plane2[:, :, n:], everybody, k, _flat_lattice(count, k, radius, smallest)
-        )
-    return _collect(weighted, b, n, count, k)
+    row, column = _within(plane2, _widen(_bound_of_kth(plane2, k), batch.caps[:, None])[..., None])
+    place = np.where(column < n, column, n + near.reshape(b * n, -1)[row, np.maximum(column - n, 0)])
+    source, target = row // n * total + row % n, row // n * total + place
+    rows, targets, arcs = _table(source, target, _arc(everybody[source], everybody[target]))
+    tables = [(rows, targets, shared_weights(arcs, k))]
+
+    # lattice points that no member comes nearer than their own k-th: their edges are known
+    settled = np.tile(flat.certain, (b, 1))
+    reach = 2 * np.sin(batch.caps / 2)[:, None, None] * flat.reach[near]
+    row, column = _within(plane2[:, :, n:], _widen(reach**2, batch.caps[:, None, None]))
+    place = near.reshape(b * n, -1)[row, column]
+    settled[row // n, place] = False
+    if not settled.all():
+        touching = row // n * total + n + place, row // n * total + row % n
+        tables.append(_unsettled_edges(np.nonzero(~settled), touching, everybody, flat, n, k))
+    return _collect(tables, settled, flat, n, k)
 
 
-def _lattice_edges(
-    caps: np.ndarray, plane2: np.ndarray, everybody: np.ndarray, k: int, lattice: _Flat
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Weights (rows, targets, weights) of the lattice points: their fixed candidates, and members nearer than those."""
-    b, n, count = plane2.shape
-    total = n + count
-    reach = 2 * np.sin(caps / 2)[:, None] * lattice.reach
-    row, column = _within(plane2, _widen(reach**2, caps[:, None])[:, None])
-    point, member = (row // n) * total + n + column, (row // n) * total + row % n
-    settled = np.tile(lattice.certain, (b, 1))
-    settled[row // n, column] = False
-    ids = lattice.candidates + n
-    roi, place = np.nonzero(settled)
-    simple = roi * total + place + n, ids[place, :k] + (roi * total)[:, None], np.ones((len(roi), k))
-    roi, place = np.nonzero(~settled)
-    if not len(roi):
-        return [simple]
-    flat = everybody.reshape(b * total, 3)
-    rows, targets = (
-        roi * total + place + n,
-        np.where(lattice.candidates[place] < 0, 0, ids[place]) + (roi * total)[:, None],
-    )
-    arcs = np.where(lattice.candidates[place] < 0, np.inf, _arc(flat[rows, None], flat[targets]))
-    order = np.argsort(point, kind="stable")
-    point, member = point[order], member[order]
-    lines, others, more = _table(point, member, _arc(flat[point], flat[member]))
+def _plane_distances(members: np.ndarray, caps: np.ndarray, flat: _Flat) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances (b, n, n + W) on the equal-area plane, float32, and the lattice points (b, n, W) of the last W.
+
+    From each member to the members (infinite to itself) and to the lattice points around its cell. They are there to
+    dismiss: two coordinates do, and half the memory is twice the speed.
+    """
+    b, n, _ = members.shape
+    # 2 sin(d / 2) from the centre instead of sin(d): up - 1 is -2 sin(d / 2)^2
+    scale = np.sqrt(1 + members[..., 2] / 2) * (2 * np.sin(caps / 2))[:, None]
+    plane = np.stack([members[..., axis] / scale for axis in range(2)]).astype(np.float32)
+    cell = np.clip(((plane + 1) * (flat.side / 2)).astype(np.int64), 0, flat.side - 1)
+    near = flat.cells[cell[1] * flat.side + cell[0]]
+    width = near.shape[2]
+    distance2, more = (_SCRATCH.take(name, (b, n, n + width), np.float32) for name in ("distance2", "more"))
+    for coordinate, lattice, out in zip(plane, (flat.x, flat.y), (distance2, more), strict=True):
+        np.subtract(coordinate[:, :, None], coordinate[:, None, :], out=out[..., :n])
+        np.subtract(coordinate[:, :, None], lattice[near], out=out[..., n:])
+        np.multiply(out, out, out=out)
+    distance2 += more
+    distance2 *= (4 * np.sin(caps / 2) ** 2).astype(np.float32)[:, None, None]
+    distance2[:, np.arange(n), np.arange(n)] = np.inf
+    return distance2, near
+
+
+def _unsettled_edges(
+    which: tuple[np.ndarray, np.ndarray],
+    touching: tuple[np.ndarray, np.ndarray],
+    everybody: np.ndarray,
+    flat: _Flat,
+    n: int,
+    k: int,
+) -> Table:
+    """Weights of some lattice points, (ROI, place) in order: among their fixed candidates and the members that touch."""
+    roi, place = which
+    start = roi * (len(flat.certain) + n)
+    rows, fixed = start + n + place, flat.candidates[place]
+    targets = np.where(fixed < 0, 0, fixed + n) + start[:, None]
+    arcs = np.where(fixed < 0, np.inf, _arc(everybody[rows, None], everybody[targets]))
+    order = np.argsort(touching[0], kind="stable")
+    point, member = touching[0][order], touching[1][order]
+    lines, others, more = _table(point, member, _arc(everybody[point], everybody[member]))
     wide, far = np.zeros((len(rows), others.shape[1]), dtype=np.int64), np.full((len(rows), others.shape[1]), np.inf)
     at = np.searchsorted(rows, lines)
     wide[at], far[at] = others, more
     weights = shared_weights(np.concatenate([arcs, far], axis=1), k)
-    return [simple, (rows, np.concatenate([targets, wide], axis=1), weights)]
-
-
-def _flat_distances(members: np.ndarray, everybody: np.ndarray) -> np.ndarray:
-    """(b, n, T) squared distances on the equal-area plane, float32; infinite from a point to itself.
-
-    They are there to dismiss: two coordinates do, and half the memory is twice the speed.
-    """
-    n = members.shape[1]
-    # 2 sin(d / 2) from the centre instead of sin(d): up - 1 is -2 sin(d / 2)^2
-    stretch = np.sqrt(1 + everybody[..., 2] / 2)
-    plane = np.stack([everybody[..., axis] / stretch for axis in range(2)]).astype(np.float32)
-    shape = (len(members), n, everybody.shape[1])
-    distance2, more = (_SCRATCH.take(name, shape, np.float32) for name in ("distance2", "more"))
-    for coordinate, out in zip(plane, (distance2, more), strict=True):
-        np.subtract(coordinate[:, :n, None], coordinate[:, None, :], out=out)
-        np.multiply(out, out, out=out)
-    distance2 += more
-    distance2[:, np.arange(n), np.arange(n)] = np.inf
-    return distance2
+    return rows, np.concatenate([targets, wide], axis=1), weights
 
 
 def _bound_of_kth(values: np.ndarray, k: int) -> np.ndarray:
@@ -259,25 +299,39 @@ def _table(source: np.ndarray, target: np.ndarray, arcs: np.ndarray) -> tuple[np
     return rows, targets, padded
 
 
-def _collect(tables: list[tuple[np.ndarray, np.ndarray, np.ndarray]], b: int, n: int, count: int, k: int) -> Edges:
-    """Edges and sums from tables of (rows, targets, weights), rows counted through the batch."""
+def _collect(tables: list[Table], settled: np.ndarray, flat: _Flat, n: int, k: int) -> Edges:
+    """Edges and sums from tables of (rows, targets, weights), and from the lattice points (b, count) that are settled."""
+    b, count = settled.shape
     total = n + count
     # looked up rather than divided out for every edge: integer division is dear
     place, roi_of = np.tile(np.arange(total), b), np.repeat(np.arange(b), total)
     is_member = place < n
     source, target, weight, slot = (np.concatenate(parts) for parts in zip(*map(_lines, tables), strict=True))
-    roi, from_member, to_member = roi_of[source], is_member[source], is_member[target]
+    from_member, to_member = is_member[source], is_member[target]
     inner, mixed, outer = from_member & to_member, from_member ^ to_member, ~(from_member | to_member)
-    incoming = np.bincount(target, weight, b * total).reshape(b, total)
     end = np.where(from_member, source, target)[mixed]
     outside = np.bincount(end, weight[mixed], b * total).reshape(b, total)[:, :n]
-    between = np.bincount(roi[outer], weight[outer], b)
-    s1 = np.bincount(roi, weight * (weight + _reverse(source, target, weight, slot, b * total)), b)
+    number = settled.sum(axis=1)
+    between = np.bincount(roi_of[source[outer]], weight[outer], b) + k * number
+
+    incoming = np.bincount(target, weight, b * total).reshape(b, total)
+    roi, gone = np.nonzero(~settled & flat.certain)
+    gone = flat.candidates[gone, :k] + (roi * count)[:, None]
+    incoming[:, n:] += flat.incoming - np.bincount(gone.ravel(), minlength=b * count).reshape(b, count)
     s2 = ((k + incoming) ** 2).sum(axis=1)
-    return Edges(roi[inner], place[source[inner]], place[target[inner]], weight[inner], outside, between, s1, s2)
+
+    # an edge and its reverse count together: twice here where the reverse belongs to a settled point
+    is_settled = np.concatenate([np.zeros((b, n), dtype=bool), settled], axis=1).ravel()
+    reverse = _reverse(source, target, weight, slot, is_settled, flat, n, k) * (1.0 + is_settled[target])
+    s1 = np.bincount(roi_of[source], weight * (weight + reverse), b) + k * number
+    if count:
+        named = np.where(flat.mutual, flat.candidates[:, :k], 0)
+        s1 += (settled[:, named] & (flat.mutual & settled[..., None])).sum(axis=(1, 2))
+    chosen = roi_of[source[inner]]
+    return Edges(chosen, place[source[inner]], place[target[inner]], weight[inner], outside, between, s1, s2)
 
 
-def _lines(table: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _lines(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(source, target, weight, number among the edges of its source) of every edge of a table."""
     rows, targets, weights = table
     found = np.flatnonzero(weights)
@@ -286,22 +340,49 @@ def _lines(table: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[np.ndarray
     return rows[line], targets.ravel()[found], weights.ravel()[found], np.arange(len(found)) - first[line]
 
 
-def _reverse(source: np.ndarray, target: np.ndarray, weight: np.ndarray, slot: np.ndarray, size: int) -> np.ndarray:
-    """Weight of the reverse of every edge, 0 where there is none."""
-    slots = slot.max(initial=-1) + 1
-    reverse = np.zeros(len(source))
+def _reverse(
+    source: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    slot: np.ndarray,
+    is_settled: np.ndarray,
+    flat: _Flat,
+    n: int,
+    k: int,
+) -> np.ndarray:
+    """Weight of the reverse of every edge, 0 where there is none; settled points have the edges of the flat lattice."""
+    size, count = len(is_settled), len(flat.certain)
+    b = size // (n + count)
+    slots = max(slot.max(initial=-1) + 1, k)
     if slots > _MAX_SLOTS:
-        # both directions of an edge have the same key; the edge's own number rides in the low bits of it
-        bits = len(source).bit_length()
-        key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
-        key = np.sort(key | np.arange(len(source)))
-        number, pair = key & ((1 << bits) - 1), key >> bits
-        twice = np.flatnonzero(pair[1:] == pair[:-1])
-        one, other = number[twice], number[twice + 1]
-        reverse[one], reverse[other] = weight[other], weight[one]
-        return reverse
+        # many tie: both directions of an edge have the same key, and the edge's own number rides in its low bits
+        roi, place = np.nonzero(is_settled.reshape(b, -1)[:, n:])
+        more = np.repeat(roi * (n + count) + n + place, k)
+        to = (flat.candidates[place, :k] + n + (roi * (n + count))[:, None]).ravel()
+        return _reverse_by_key(
+            *(np.concatenate(x) for x in ((source, more), (target, to), (weight, np.ones(len(more))))), size
+        )[: len(source)]
     targets, weights = np.full((slots, size), -1), np.zeros((slots, size))
+    if count:
+        start = np.arange(b)[:, None] * (n + count) + n
+        for number in range(k):
+            named = (flat.candidates[:, number] + start)[is_settled.reshape(b, -1)[:, n:]]
+            targets[number, is_settled], weights[number, is_settled] = named, 1.0
     targets[slot, source], weights[slot, source] = target, weight
+    reverse = np.zeros(len(source))
     for of_slot, weight_of_slot in zip(targets, weights, strict=True):
         reverse += (of_slot[target] == source) * weight_of_slot[target]
+    return reverse
+
+
+def _reverse_by_key(source: np.ndarray, target: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
+    """The same by one sort, however many edges a point has."""
+    bits = int(len(source)).bit_length()
+    key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
+    key = np.sort(key | np.arange(len(source)))
+    number, pair = key & ((1 << bits) - 1), key >> bits
+    twice = np.flatnonzero(pair[1:] == pair[:-1])
+    one, other = number[twice], number[twice + 1]
+    reverse = np.zeros(len(source))
+    reverse[one], reverse[other] = weight[other], weight[one]
     return reverse
