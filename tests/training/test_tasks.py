@@ -25,7 +25,7 @@ def make_points(count=150, seed=0):
     generator = torch.Generator().manual_seed(seed)
     lat = 45 + 3 * torch.randn(count, generator=generator, dtype=torch.float64)
     lon = 10 + 3 * torch.randn(count, generator=generator, dtype=torch.float64)
-    return Points(lat, lon, torch.sin(lat).float(), radius=0.1)
+    return Points(lat, lon, ((lat - 45) / 3).float(), radius=0.1)
 
 
 def loader(points, steps=3):
