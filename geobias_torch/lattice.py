@@ -103,12 +103,12 @@ def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
     rank = (np.arange(count) + 0.5) / count
     azimuth = np.arange(count) * (math.pi * (3 - math.sqrt(5)))
     x, y = np.sqrt(rank) * np.sin(azimuth), np.sqrt(rank) * np.cos(azimuth)
-    places = (np.append(v, np.inf).astype(np.float32) for v in (x, y))
+    x_far, y_far = (np.append(v, np.inf).astype(np.float32) for v in (x, y))
     stretch, tie = math.cos(radius / 2) ** -2 * (1 + 1e-6), 2 * TIE / smallest + 2 * _ROUNDING
     if count <= k:  # the k-th neighbour of everybody is a member, however far
         no, everyone = np.zeros((count, k), dtype=bool), np.append(np.arange(count), -1)[None]
         reach = np.append(np.full(count, np.inf), 0.0)
-        return _Flat(*places, _others(count, k), reach, no.all(axis=1), no, np.zeros(count), 1, everyone)
+        return _Flat(x_far, y_far, _others(count, k), reach, no[:, 0], no, np.zeros(count), 1, everyone)
     chord2 = _plane2(x, y, x, y)
     np.fill_diagonal(chord2, np.inf)
     reach = np.sqrt(_kth(chord2, k))
@@ -126,8 +126,9 @@ def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
     to_cells = _plane2(np.tile(middle, side), np.repeat(middle, side), x, y)
     near = np.sqrt(_kth(to_cells, k)) + half
     within = np.maximum(stretch * near[:, None], stretch * reach) + half + tie
-    cells = _padded(*np.nonzero(to_cells <= within**2), side * side, 1)
-    return _Flat(*places, candidates, np.append(reach, 0.0), certain, mutual, incoming, side, cells)
+    own, other = np.nonzero(to_cells <= within**2)
+    cells = _padded(own, other, side * side, 1)
+    return _Flat(x_far, y_far, candidates, np.append(reach, 0.0), certain, mutual, incoming, side, cells)
 
 
 def _plane2(x: np.ndarray, y: np.ndarray, x_other: np.ndarray, y_other: np.ndarray) -> np.ndarray:
@@ -236,14 +237,14 @@ def _plane_distances(members: np.ndarray, caps: np.ndarray, flat: _Flat) -> tupl
 
 
 def _unsettled_edges(
-    which: tuple[np.ndarray, np.ndarray],
-    touching: tuple[np.ndarray, np.ndarray],
+    which: tuple[np.ndarray, ...],
+    touching: tuple[np.ndarray, ...],
     everybody: np.ndarray,
     flat: _Flat,
     n: int,
     k: int,
 ) -> Table:
-    """Weights of some lattice points, (ROI, place) in order: among their fixed candidates and the members that touch."""
+    """Weights of some lattice points, (ROI, place) in order: among their fixed candidates and touching members."""
     roi, place = which
     start = roi * (len(flat.certain) + n)
     rows, fixed = start + n + place, flat.candidates[place]
@@ -300,7 +301,7 @@ def _table(source: np.ndarray, target: np.ndarray, arcs: np.ndarray) -> tuple[np
 
 
 def _collect(tables: list[Table], settled: np.ndarray, flat: _Flat, n: int, k: int) -> Edges:
-    """Edges and sums from tables of (rows, targets, weights), and from the lattice points (b, count) that are settled."""
+    """Edges and sums from tables of (rows, targets, weights), and from the lattice points (b, count) settled."""
     b, count = settled.shape
     total = n + count
     # looked up rather than divided out for every edge: integer division is dear
@@ -359,9 +360,10 @@ def _reverse(
         roi, place = np.nonzero(is_settled.reshape(b, -1)[:, n:])
         more = np.repeat(roi * (n + count) + n + place, k)
         to = (flat.candidates[place, :k] + n + (roi * (n + count))[:, None]).ravel()
-        return _reverse_by_key(
-            *(np.concatenate(x) for x in ((source, more), (target, to), (weight, np.ones(len(more))))), size
-        )[: len(source)]
+        source, target, weight = (
+            np.concatenate(x) for x in ((source, more), (target, to), (weight, np.ones(len(more))))
+        )
+        return _reverse_by_key(source, target, weight, size)[: len(slot)]
     targets, weights = np.full((slots, size), -1), np.zeros((slots, size))
     if count:
         start = np.arange(b)[:, None] * (n + count) + n
@@ -377,7 +379,7 @@ def _reverse(
 
 def _reverse_by_key(source: np.ndarray, target: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
     """The same by one sort, however many edges a point has."""
-    bits = int(len(source)).bit_length()
+    bits = len(source).bit_length()
     key = (np.minimum(source, target) * size + np.maximum(source, target)) << bits
     key = np.sort(key | np.arange(len(source)))
     number, pair = key & ((1 << bits) - 1), key >> bits
