@@ -69,6 +69,14 @@ def test_value_and_gradient_equal_the_reference(partition, options):
     assert np.abs(grad).max() > 1e-6
 
 
+@pytest.mark.parametrize("error", [0.05, 5e-4])
+def test_nearly_perfect_performance_and_the_smallest_share(error):
+    lat, lon, performance = points(count=30)
+    loss, grad, expected, expected_grad = both("grid", lat, lon, 1 - error * performance)
+    assert loss == pytest.approx(expected, rel=1e-7)
+    np.testing.assert_allclose(grad, expected_grad, rtol=1e-4, atol=1e-7)
+
+
 @pytest.mark.parametrize(("lat", "lon"), [(89.5, 0.0), (0.0, 179.9), (-60.0, -179.9)])
 def test_poles_and_antimeridian(lat, lon):
     loss, grad, expected, expected_grad = both("grid", *points(lat, lon, count=30))
