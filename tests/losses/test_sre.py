@@ -56,14 +56,14 @@ OPTIONS = [
     {"bins": [0.0, 0.3, 0.6, 1.0], "bandwidth": 0.1},
     {"bins": [0.0, 0.3, 0.6, 1.0], "bandwidth": 0.1, "estimator": "kl", "target": "roi"},
     {"min_patch_size": 2},
-    {"min_patch_size": 12},
+    {"min_patch_size": 8},
 ]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_value_and_gradient_equal_the_reference(partition, options):
-    loss, grad, expected, expected_grad = both(partition, *points(count=40), **options)
+    loss, grad, expected, expected_grad = both(partition, *points(count=28), **options)
     assert loss == pytest.approx(expected, rel=1e-9, abs=1e-12)
     np.testing.assert_allclose(grad, expected_grad, rtol=1e-5, atol=1e-8)
     assert np.abs(grad).max() > 1e-6
