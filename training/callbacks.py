@@ -27,6 +27,11 @@ class PredictionTable(BasePredictionWriter):
 
     Raises:
         ValueError: if the path ends otherwise.
+
+    Example:
+        >>> from training.callbacks import PredictionTable
+        >>> PredictionTable("demo/airports.csv").path.suffix
+        '.csv'
     """
 
     def __init__(self, path: str | Path) -> None:

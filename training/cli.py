@@ -8,7 +8,7 @@ from typing import NoReturn
 import lightning.pytorch as pl
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 
-__all__ = ["build", "main"]
+__all__ = ["build"]
 
 # What jsonargparse says about the option that is wrong; it nests that in the complaints of every type it tried.
 _COMPLAINT = re.compile(
@@ -43,6 +43,12 @@ def build(argv: ArgsType = None, *, run: bool = True) -> LightningCLI:
 
     Returns:
         the command line with its ``trainer``, ``model`` and ``datamodule``.
+
+    Example:
+        >>> from training.cli import build
+        >>> cli = build(["--config", "configs/airports.yaml"], run=False)
+        >>> type(cli.model).__name__, type(cli.datamodule).__name__
+        ('RegressionTask', 'AirportsDataModule')
     """
     return LightningCLI(
         pl.LightningModule,

@@ -30,6 +30,14 @@ class Batch(NamedTuple):
         rows: row numbers in their split, int64, shape (B,).
         num_random: so many points are random ones, the task loss is over them; those after them are ROI samples.
         regions: the ROI samples over all B rows; None in held-out batches.
+
+    Example:
+        >>> import torch
+        >>> from training.data import Points
+        >>> lat, lon, target = torch.rand(3, 8, dtype=torch.float64)
+        >>> batch = Points(lat, lon, target, radius=0.1)[[5, 2]]
+        >>> batch.rows.tolist(), batch.num_random, batch.regions
+        ([5, 2], 2, None)
     """
 
     lat: Tensor
@@ -41,7 +49,20 @@ class Batch(NamedTuple):
 
 
 class Points(Dataset[Batch]):
-    """The rows of one split; ``points[rows]`` is a batch of them, ``points[draw]`` the batch of a `RoiDraw`."""
+    """The rows of one split; ``points[rows]`` is a batch of them, ``points[draw]`` the batch of a `RoiDraw`.
+
+    Args:
+        lat: (N,) degrees, float64.
+        lon: (N,) degrees, float64.
+        target: (N,) what is to be predicted.
+        radius: of the ROI samples, in radians.
+
+    Example:
+        >>> import torch
+        >>> from training.data import Points
+        >>> len(Points(*torch.rand(3, 8, dtype=torch.float64), radius=0.1))
+        8
+    """
 
     def __init__(self, lat: Tensor, lon: Tensor, target: Tensor, radius: float) -> None:
         self.lat, self.lon, self.target, self.radius = lat, lon, target, radius
@@ -87,6 +108,13 @@ class AirportsDataModule(pl.LightningDataModule):
         min_members: training rows that an ROI needs to be drawn.
         max_members: rows drawn from an ROI at most.
         num_workers: processes that build training batches.
+
+    Example:
+        >>> from training.data import AirportsDataModule
+        >>> data = AirportsDataModule(split="block", steps=10)
+        >>> data.setup("fit")
+        >>> len(data.held_out_points) < len(data.train_points)
+        True
     """
 
     def __init__(
@@ -163,6 +191,12 @@ def load_airports() -> tuple[Tensor, Tensor, Tensor]:
 
     Raises:
         ImportError: if ``airportsdata`` is not installed.
+
+    Example:
+        >>> from training.data import load_airports
+        >>> lat, lon, elevation = load_airports()
+        >>> len(lat) > 20_000, bool(elevation.max() < 6000)
+        (True, True)
     """
     try:
         airports = importlib.import_module("airportsdata").load("ICAO")

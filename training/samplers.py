@@ -24,6 +24,13 @@ class RoiDraw:
         member_rows: rows of the ROI samples, ROI by ROI, shape (Q,). A row may be in several samples and random too.
         offsets: sample m is ``member_rows[offsets[m]:offsets[m + 1]]``, shape (rois + 1,).
         center_rows: row at the centre of each ROI, shape (rois,).
+
+    Example:
+        >>> import torch
+        >>> from training.samplers import RoiDraw
+        >>> draw = RoiDraw(torch.tensor([7]), torch.tensor([0, 3, 5]), torch.tensor([0, 3]), torch.tensor([3]))
+        >>> draw.offsets.diff().tolist()
+        [3]
     """
 
     random_rows: Tensor

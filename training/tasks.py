@@ -41,6 +41,15 @@ class RegressionTask(pl.LightningModule):
         dropout: in the network.
         lr: learning rate at the start.
         weight_decay: of AdamW.
+
+    Example:
+        >>> import torch
+        >>> from geobias_torch.metrics import GeoBiasScores
+        >>> from training.encoders import Sphere2Vec
+        >>> from training.tasks import RegressionTask
+        >>> task = RegressionTask(Sphere2Vec(scales=8, min_radius=0.1, max_radius=1.0), GeoBiasScores(radius=0.1))
+        >>> task(torch.tensor([48.9, 1.3]), torch.tensor([2.4, 103.9])).shape
+        torch.Size([2])
     """
 
     def __init__(
