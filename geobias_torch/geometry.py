@@ -170,12 +170,17 @@ class LocalFrame:
             cosine = sin_c * sin + cos_c * cos * cos_dlon
         else:
             east, north, cosine = self.products
-        return (east + _COARSE) - _COARSE, (north + _COARSE) - _COARSE, cosine
+        for component in (east, north):  # in place: they are nobody else's
+            component += _COARSE
+            component -= _COARSE
+        return east, north, cosine
 
     @cached_property
     def _sine(self) -> Any:
         east, north, _ = self._components
-        return self._xp.sqrt(east * east + north * north)
+        sine = east * east
+        sine += north * north
+        return self._xp.sqrt(sine, out=sine)
 
     @cached_property
     def at_center(self) -> Any:  # noqa: D102 - described with the class

@@ -25,8 +25,11 @@ def _count(radius: float, width: float) -> int:
 
 
 def _floor(value: Any, low: int, high: int) -> Any:
+    """Index of a patch from a fresh quotient, which is overwritten: new memory costs more than these operations."""
     xp = torch if isinstance(value, torch.Tensor) else np
-    return xp.clip(xp.floor(value + _ON_BOUNDARY), low, high)
+    value += _ON_BOUNDARY
+    xp.floor(value, out=value)
+    return xp.clip(value, float(low), float(high), out=value)
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,13 @@ class DirectionSector:
     def __call__(self, frame: LocalFrame) -> Any:
         """Sector of every pair, -1 at the centre."""
         xp = torch if isinstance(frame.bearing, torch.Tensor) else np
-        sector = xp.floor(frame.bearing * (self.n / (2 * math.pi)) + _ON_BOUNDARY)
-        return xp.where(frame.at_center, -1.0, sector + self.n * (sector < 0))
+        sector = _floor(frame.bearing * (self.n / (2 * math.pi)), -self.n, self.n - 1)
+        turns = sector / self.n  # -1 for the western half
+        xp.floor(turns, out=turns)
+        turns *= self.n
+        sector -= turns
+        sector[frame.at_center] = -1
+        return sector
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,11 @@ class ScaleGrid:
         half = _count(frame.radius, self.scale)
         if self.frame == "tangent":
             column, row = (_floor(v / self.scale, -half, half - 1) for v in (frame.x, frame.y))
-            return (row + half) * (2 * half) + (column + half)
+            row += half
+            row *= 2 * half
+            row += column
+            row += half
+            return row
         column, row = (_floor(v / self.scale, -half - 1, half) for v in (frame.delta_lon, frame.delta_lat))
         inside = (column >= -half) & (column < half) & (row >= -half) & (row < half)
         return ((row + half) * (2 * half) + (column + half) + 1) * inside - 1

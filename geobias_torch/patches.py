@@ -122,19 +122,18 @@ def fold_cells(cells: Cells, ids: Tensor) -> Patches:
 
 def _distinct(key: Tensor, bound: int) -> tuple[Tensor, Tensor]:
     """Distinct keys >= 0, ascending, and the position of every key among them (their number for keys < 0)."""
-    if bound <= 8 * len(key) + 1024:
-        present = torch.zeros(bound + 1, dtype=torch.bool, device=key.device)
-        present[key] = True  # -1 is the last entry
-        present[-1] = False
-        found = present.nonzero()[:, 0]
-        position = torch.zeros(bound + 1, dtype=torch.int64, device=key.device)
-        position[found] = torch.arange(len(found), device=key.device)
+    if bound <= 8 * len(key) + 1024 and not key.is_cuda:
+        keys = key.numpy()
+        present = np.zeros(bound + 1, dtype=bool)
+        present[keys] = True  # -1 is the last entry
+        found = np.flatnonzero(present[:-1])
+        position = np.empty(bound + 1, dtype=np.int64)
+        position[found] = np.arange(len(found))
         position[-1] = len(found)
-        return found, position[key]
-    found, position = torch.unique(key, return_inverse=True)
-    none = int(len(found) > 0 and found[0] < 0)
-    position = torch.where(key < 0, len(found) - none, position - none)
-    return found[none:], position
+        return torch.from_numpy(found), torch.from_numpy(position[keys])
+    distinct, which = torch.unique(key, return_inverse=True)
+    none = int(len(distinct) > 0 and distinct[0] < 0)
+    return distinct[none:], torch.where(key < 0, len(distinct) - none, which - none)
 
 
 def plain_patches(regions: Regions, partition: Partition) -> Patches:
@@ -177,11 +176,11 @@ def fast_patches(regions: Regions, partitions: list[Any]) -> list[Patches]:
     roi = torch.from_numpy(np.repeat(rows, cells_per_row))
     offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
     segments = Segments(offsets, torch.from_numpy(members.astype(np.int32, copy=False)), regions.num_points)
-    cells, code = Cells(segments, roi, len(regions)), torch.from_numpy(codes.astype(np.int64, copy=False))
+    cells = Cells(segments, roi, len(regions))
     strides = np.cumprod([1, *widths[:0:-1]])[::-1].tolist()
 
     def fold(width: int, stride: int) -> Patches:
-        return fold_cells(cells, torch.div(code, stride, rounding_mode="floor") % width - 1)
+        return fold_cells(cells, torch.from_numpy(codes // stride % width - 1))
 
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(widths)))) as pool:
         return list(pool.map(fold, widths, strides))
@@ -200,11 +199,16 @@ class _JointCells:
         dtype: Any = np.int32 if math.prod(self.widths) < 1 << (30 - bits) else np.int64
         codes = np.zeros(block.inside.shape)
         for partition, width in zip(self.partitions, self.widths, strict=True):
-            codes = codes * width + (partition(block.frame) + 1)
+            codes *= width
+            codes += partition(block.frame)
+            codes += 1
         key: np.ndarray = codes.astype(dtype)
         # a member's key: its code, then its place among the candidates; everybody else sorts behind
-        key = (key << bits) + np.arange(num_candidates, dtype=dtype)
-        key |= (~block.inside).view(np.int8).astype(dtype) << (np.iinfo(dtype).bits - 2)
+        key <<= bits
+        key += np.arange(num_candidates, dtype=dtype)
+        outside = (~block.inside).view(np.int8).astype(dtype)
+        outside <<= np.iinfo(dtype).bits - 2
+        key |= outside
         key.sort(axis=1)
         counts = block.inside.sum(axis=1)
         picked = np.concatenate([row[:count] for row, count in zip(key, counts, strict=True)])

@@ -23,6 +23,7 @@ _TILE = 24  # centres that share a list of candidates
 _GROUP = 32  # neighbouring tiles that share a list of tiles
 _BLOCK = 1 << 18  # elements of a tile x candidates block
 _NEAR = 1.0  # radians: below, the far side of the sphere cannot come in and arcsin of the sine is accurate
+_SLACK = 1e-14  # of a cosine: its rounding, so that what it dismisses is surely out
 _EDGE = 1e-12  # radians: a point on the edge of an ROI is in it however its distance was rounded
 
 T = TypeVar("T")
@@ -88,20 +89,16 @@ def _arc(chord: np.ndarray) -> np.ndarray:
     return 2 * np.arcsin(np.minimum(chord / 2, 1))
 
 
-def _chord(arc: np.ndarray | float) -> np.ndarray:
-    return 2 * np.sin(np.minimum(arc, math.pi) / 2)
-
-
-def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Chords between unit vectors (..., 3)."""
-    return np.linalg.norm(a - b, axis=-1)
+def _cosine(arc: np.ndarray | float) -> np.ndarray:
+    return np.cos(np.minimum(arc, math.pi))
 
 
 def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(T, C) inner products of (T, D) and (D, C)."""
     total = a[:, :1] * b[0]
+    more = np.empty_like(total)
     for axis in range(1, len(b)):
-        total += a[:, axis, None] * b[axis]
+        total += np.multiply(a[:, axis, None], b[axis], out=more)
     return total
 
 
@@ -150,10 +147,11 @@ class Search:
 
     def _hit(self, center: np.ndarray, extent: float, tiles: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """Of some tiles of points: those that may hold members of centres in a ball, and whether nobody else."""
-        chord = _distance(self.point_tiles.centers[tiles], center)
+        cosine = self.point_tiles.centers[tiles] @ center
         spread = extent + self.point_tiles.radii[tiles]
-        hit = np.flatnonzero(chord <= _chord(self.radius + spread))
-        surely = chord[hit] <= _chord(np.maximum(self.radius - spread[hit], -1.0))
+        hit = np.flatnonzero(cosine >= _cosine(self.radius + spread) - _SLACK)
+        inner = self.radius - spread[hit]
+        surely = (inner > 0) & (cosine[hit] >= _cosine(inner) + _SLACK)
         return (hit if isinstance(tiles, slice) else tiles[hit]), surely
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -185,8 +183,8 @@ class Search:
             for tile, hit in self._near_tiles(group):
                 rows = tiles.order[tiles.starts[tile] : tiles.starts[tile + 1]]
                 found = np.concatenate([points.order[points.starts[t] : points.starts[t + 1]] for t in hit] or [hit])
-                chord = _distance(self.points.vectors[found], tiles.centers[tile])
-                found = np.sort(found[chord <= _chord(self.radius + tiles.radii[tile])])
+                cosine = self.points.vectors[found] @ tiles.centers[tile]
+                found = np.sort(found[cosine >= _cosine(self.radius + tiles.radii[tile]) - _SLACK])
                 step = max(1, _BLOCK // max(1, len(found)))
                 for start in range(0, len(rows), step):
                     block = self._block(rows[start : start + step], found, self.radius + 2 * tiles.radii[tile])
@@ -205,11 +203,12 @@ class Search:
 
     def _block(self, rows: np.ndarray, candidates: np.ndarray, reach: float) -> Block:
         centers, points = self.centers, self.points
-        vectors = points.vectors[candidates].T
+        vectors = np.ascontiguousarray(points.vectors[candidates].T)
         # products by elements, not by a matrix product: their rounding must not depend on the shape of the block, and
         # a BLAS would start threads of its own within ours
         east, north = _products(self._east[rows, :2], vectors[:2]), _products(self._north[rows], vectors)
-        sine2 = east * east + north * north
+        sine2 = east * east
+        sine2 += north * north
         near = self.radius < _NEAR
         # within a quarter turn, which `reach` bounds, the sine alone tells the distance
         cosine = None if near and reach < math.pi / 2 else _products(centers.vectors[rows], vectors)
