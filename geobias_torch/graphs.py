@@ -20,6 +20,7 @@ from geobias_torch.segments import Segments
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
 
+_MAX_DENSE = 8192  # points of an ROI between which all distances are held
 _BATCH = 1 << 20  # (member, point) pairs of the ROIs that a thread takes at once
 
 
@@ -219,6 +220,12 @@ def _concentric(axes: np.ndarray, members: int, radius: float, ratio: float) -> 
 
 def plain_edges(points: np.ndarray, n: int, k: int, ties: str) -> Edges:
     """Edges from dense distances between all points (b, T, 3) of every ROI, the first n of them members."""
+    if points.shape[1] > _MAX_DENSE:
+        raise ValueError(
+            f"Expected ROIs of at most {_MAX_DENSE:,} members and background points together where `ties`, "
+            "`background` or a radius above 1 rad ask for all distances, "
+            f"but got {points.shape[1]:,}: give `max_members`."
+        )
     return edges_of_dense(np.stack([dense_weights(own, k, ties) for own in points]), n)
 
 

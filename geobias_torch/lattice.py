@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 _LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
 _SMALL, _TINY = 1e-5, 1e-7  # radians (60 m, 0.6 m): size classes
+_ROWS = 512  # rows of a table of distances on the flat lattice that are held at once
 _MAX_SLOTS = 12  # edges of a point up to which the reverse is found by comparing all with all
 
 
@@ -97,7 +99,7 @@ class _Flat(NamedTuple):
     cells: np.ndarray  # (side * side, W): points that a member in the cell can neighbour or be neighbour of, -1 = none
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
     """A distance on a cap is that on the flat lattice times something between cos(radius / 2) and its inverse."""
     rank = (np.arange(count) + 0.5) / count
@@ -109,10 +111,7 @@ def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
         no, everyone = np.zeros((count, k), dtype=bool), np.append(np.arange(count), -1)[None]
         reach = np.append(np.full(count, np.inf), 0.0)
         return _Flat(x_far, y_far, _others(count, k), reach, no[:, 0], no, np.zeros(count), 1, everyone)
-    chord2 = _plane2(x, y, x, y)
-    np.fill_diagonal(chord2, np.inf)
-    reach = np.sqrt(_kth(chord2, k))
-    own, other = np.nonzero(chord2 <= ((reach * stretch + tie) ** 2)[:, None])
+    reach, own, other = _near_pairs(x, y, x, y, k, lambda kth: kth * stretch + tie, itself=False)
     candidates = _padded(own, other, count, k)
     certain = (candidates >= 0).sum(axis=1) == k
     named = candidates[:, :k]
@@ -123,24 +122,42 @@ def _flat_lattice(count: int, k: int, radius: float, smallest: float) -> _Flat:
     side = max(1, round(2 / math.sqrt(math.pi / count))) if count > 4 * k else 1
     middle = (np.arange(side) + 0.5) * (2 / side) - 1
     half = math.sqrt(2) / side
-    to_cells = _plane2(np.tile(middle, side), np.repeat(middle, side), x, y)
-    near = np.sqrt(_kth(to_cells, k)) + half
-    within = np.maximum(stretch * near[:, None], stretch * reach) + half + tie
-    own, other = np.nonzero(to_cells <= within**2)
+    _, own, other = _near_pairs(
+        np.tile(middle, side),
+        np.repeat(middle, side),
+        x,
+        y,
+        k,
+        lambda kth: stretch * np.maximum(kth + half, reach) + half + tie,
+    )
     cells = _padded(own, other, side * side, 1)
     return _Flat(x_far, y_far, candidates, np.append(reach, 0.0), certain, mutual, incoming, side, cells)
 
 
-def _plane2(x: np.ndarray, y: np.ndarray, x_other: np.ndarray, y_other: np.ndarray) -> np.ndarray:
-    """Squared distances on the plane between all of some points and all of others."""
-    return (x[:, None] - x_other) ** 2 + (y[:, None] - y_other) ** 2
-
-
-def _kth(values: np.ndarray, k: int) -> np.ndarray:
-    """The k-th smallest of every row, looked for among those within a bound of it."""
-    row, column = _within(values[None], _bound_of_kth(values[None], k)[..., None])
-    _, _, few = _table(row, column, values[row, column])
-    return np.partition(few, k - 1, axis=1)[:, k - 1]
+def _near_pairs(
+    x: np.ndarray,
+    y: np.ndarray,
+    x_other: np.ndarray,
+    y_other: np.ndarray,
+    k: int,
+    edge: Callable[[np.ndarray], np.ndarray],
+    itself: bool = True,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distance to the k-th nearest other, and the pairs (own, other) within ``edge`` of that distance."""
+    reach, own, other = [], [], []
+    for start in range(0, len(x), _ROWS):
+        rows = slice(start, start + _ROWS)
+        distance2 = (x[rows, None] - x_other) ** 2 + (y[rows, None] - y_other) ** 2
+        if not itself:
+            distance2[np.arange(len(distance2)), np.arange(start, start + len(distance2))] = np.inf
+        row, column = _within(distance2[None], _bound_of_kth(distance2[None], k)[..., None])
+        few = _table(row, column, distance2[row, column])[2]
+        kth = np.sqrt(np.partition(few, k - 1, axis=1)[:, k - 1])
+        row, column = np.nonzero(distance2 <= edge(kth[:, None]) ** 2)
+        reach.append(kth)
+        own.append(row + start)
+        other.append(column)
+    return np.concatenate(reach), np.concatenate(own), np.concatenate(other)
 
 
 def _others(count: int, k: int) -> np.ndarray:

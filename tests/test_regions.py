@@ -284,3 +284,23 @@ def test_refused_questions():
         regions.sum(torch.ones(3))
     with pytest.raises(TypeError, match=r"Expected `lat` to hold numbers, but got <U3"):
         Regions.from_points(lat=["40N"], lon=[10.0], radius=0.1)
+
+
+def test_threads_change_nothing():
+    rng = np.random.default_rng(3)
+    lat, lon = 45 + rng.normal(0, 2, (2, 3000))
+    performance = torch.from_numpy(rng.random(3000))
+    results = []
+    threads = torch.get_num_threads()
+    try:
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            regions = Regions.from_points(lat=lat, lon=lon, radius=0.05)
+            patches = regions.patches(ScaleGrid(0.02))
+            values = performance.clone().requires_grad_()
+            patches.sum(values).square().sum().backward()
+            graph = regions.graph(max_members=30)
+            results.append([regions.members, patches.roi, patches.ids, values.grad, graph.source, graph.s1])
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))

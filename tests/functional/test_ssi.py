@@ -382,3 +382,10 @@ def test_refuses_more_values_than_a_coding_or_a_null_takes():
         spatial_self_information(real, regions, coding="signed")
     with pytest.raises(ValueError, match=r"Expected at most 32 distinct values with null=\"value_scheme\", but got 5"):
         spatial_self_information(real, regions, null="value_scheme")
+
+
+def test_too_many_points_for_dense_distances_are_refused(monkeypatch):
+    monkeypatch.setattr("geobias_torch.graphs._MAX_DENSE", 50)
+    regions = Regions.from_points(lat=np.linspace(40, 41, 20), lon=np.full(20, 5.0), radius=0.1)
+    with pytest.raises(ValueError, match=r"Expected ROIs of at most 50 members and background points .* got 120"):
+        spatial_self_information(None, regions, ties="index")
