@@ -414,7 +414,7 @@ class Regions:
         """
         key = (k, background, background_ratio, max_members, ties)
         if key not in self._graphs:
-            self._graphs[key] = build_graph(self, *key)
+            self._graphs[key] = build_graph(self, *key).to(self.lat.device)
         return self._graphs[key]
 
     # ------------------------------------------------------------------ subsets and devices
@@ -479,7 +479,8 @@ class Regions:
 
     def to(self, device: torch.device | str) -> Regions:
         """Copy to a device, with everything that was built; the same object where it is there already."""
-        if self.lat.device == torch.device(device):
+        device = torch.empty(0, device=device).device  # "cuda" is a particular device by now
+        if self.lat.device == device:
             return self
         moved = Regions(
             (self.lat.to(device), self.lon.to(device)),
