@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -54,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = lambda message, *_: print(f"warning: {_line(message)}", file=sys.stderr)
         try:
             arguments.run(arguments)
+        except BrokenPipeError:  # whoever read the output has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
         except (ValueError, OSError, ImportError) as error:
             print(f"error: {_line(error)}", file=sys.stderr)
             return 2
@@ -155,6 +159,18 @@ def _check(arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
 
 
 @contextmanager
+def _all_or_none(*outputs: str | None) -> Iterator[None]:
+    """Leave none of the outputs where one of them cannot be written."""
+    try:
+        yield
+    except BaseException:
+        for path in outputs:
+            if path:
+                Path(path).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
 def _progress(total: int) -> Iterator[Any]:
     """Yield a function that is called before every stage; a bar is seen on a terminal only."""
     with tqdm(total=total, disable=None, leave=False, bar_format="{desc} |{bar:20}| {elapsed}") as bar:
@@ -182,15 +198,15 @@ def _score(arguments: argparse.Namespace) -> None:
         table = _read(arguments, arguments.table)
         [scored] = score_tables([table], **_settings(arguments), progress=stage)
         stage("writing")
-        if arguments.json:
-            write_json(scored.as_json(), arguments.json)
-        if arguments.local:
-            write_local(scored.local, arguments.local)
-        if arguments.map:
-            stage("drawing")
-            label = LABELS[arguments.show]
-            title = f"{label[0].upper()}{label[1:]} around every point of {table.path.name}"
-            draw_map(scored.local, arguments.map, score=arguments.show, label=f"{label} (nats)", title=title)
+        label = LABELS[arguments.show]
+        title = f"{label[0].upper()}{label[1:]} around every point of {table.path.name}"
+        with _all_or_none(arguments.map, arguments.local, arguments.json):
+            if arguments.map:
+                draw_map(scored.local, arguments.map, score=arguments.show, label=f"{label} (nats)", title=title)
+            if arguments.local:
+                write_local(scored.local, arguments.local)
+            if arguments.json:
+                write_json(scored.as_json(), arguments.json)
     _print_table(table)
     _print_settings(scored)
     scores = scored.scores

@@ -162,7 +162,9 @@ def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[
     def blocks() -> Iterator[list[pa.Array]]:
         try:
             with pa.input_stream(str(path), compression=compression) as stream:
+                rows = 0
                 for batch in arrow_csv.open_csv(stream, *options):
+                    rows += batch.num_rows
                     yield batch.columns
         except pa.ArrowInvalid as error:
             if not ragged:
@@ -172,8 +174,28 @@ def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[
                 f"Expected {row.expected_columns} fields as in the header, but got {row.actual_columns} "
                 f"{place(path, row.number - 1 - skip)}."
             ) from error
+        if _open_quote(path, compression, rows + above):
+            raise ValueError(
+                f"Expected every quote to be closed, but one is not, at the latest {place(path, rows - 1)}, and "
+                "takes the rest of the file with it."
+            )
 
     return names, blocks()
+
+
+def _open_quote(path: Path, compression: str | None, lines: int) -> bool:
+    """Whether a quote is never closed: quotes do not come in pairs, and the text has more than so many full lines.
+
+    A lone quote inside a field (5" for inches) is not one: it takes no lines with it.
+    """
+    import pyarrow as pa
+
+    quotes = ends = 0
+    with pa.input_stream(str(path), compression=compression) as stream:
+        while block := stream.read(_BLOCK):
+            quotes += block.count(b'"')
+            ends += max(block.count(b"\n"), block.count(b"\r"))
+    return quotes % 2 == 1 and ends > lines + 2
 
 
 def _parquet(path: Path, asked: dict[str, str | None], _: bool) -> tuple[dict[str, str], Iterator[list[pa.Array]]]:

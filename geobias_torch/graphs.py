@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +21,10 @@ from geobias_torch.segments import Segments
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
 
+_MAX_TIES_OF_ROI = 1 << 18  # edges between coincident members of an ROI: some 500 of them in one place
+_MAX_TIES = 1 << 25  # and of all ROIs: half a GiB
 _MAX_DENSE = 8192  # points of an ROI between which all distances are held
-_BATCH = 1 << 20  # (member, point) pairs of the ROIs that a thread takes at once
+_BATCH = 1 << 22  # (member, point) pairs of the ROIs that a thread takes at once
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Graph:
         outside: (P',) float64: weight of the edges between a member and the background, both directions.
         between: (M,) float64: weight of the edges among background points.
         s0, s1, s2: (M,) float64: sums of the weights that the permutation moments need.
+        which: for every ROI asked for, which of the M it is; ROIs around the same centre share one.
     """
 
     segments: Segments
@@ -50,6 +54,11 @@ class Graph:
     s0: Tensor
     s1: Tensor
     s2: Tensor
+    which: Tensor
+
+    def of(self, which: Tensor) -> Graph:
+        """The graph of ROIs that are, one by one, those that this one was built for."""
+        return replace(self, which=which)
 
     @property
     def roi(self) -> Tensor:
@@ -93,6 +102,7 @@ def build_graph(
     near = regions.nearest(max_members).to("cpu")
     segments = near.segments
     sizes, offsets, numbers = segments.sizes.numpy(), segments.offsets.numpy(), segments.members.numpy()
+    crowded = _crowded(near, k)
     members = unit_vectors(near.lat, near.lon).numpy()
     axes = torch.stack(
         [*frame_axes(near.center_lat, near.center_lon), unit_vectors(near.center_lat, near.center_lon)], 1
@@ -128,11 +138,30 @@ def build_graph(
     for n in np.unique(sizes):
         if n + counts[n] >= max(k + 2, 4):
             # where all points coincide nobody is nearer than anybody: no pattern, no edges
-            apart = (sizes == n) & (caps > lattice.TIE / 2)
+            apart = (sizes == n) & (caps > lattice.TIE / 2) & ~crowded
             for size in np.unique(classes[apart]):
                 groups += _split(np.flatnonzero(apart & (classes == size)), n, counts[n])
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(groups)))) as pool:
         return _assemble(segments, counts[sizes].astype(np.int64), k, pool.map(work, groups))
+
+
+def _crowded(regions: Regions, k: int) -> np.ndarray:
+    """ROIs (M,) bool with more ties than can be held: coincident members are all each other's neighbours."""
+    _, place, counts = torch.unique(
+        torch.stack([regions.lat, regions.lon]), dim=1, return_inverse=True, return_counts=True
+    )
+    others = torch.where(counts > k + 1, counts - 1, 0)[place].to(torch.float64)
+    ties = regions.segments.sum(others).numpy()
+    order = np.argsort(ties, kind="stable")
+    crowded = ties > _MAX_TIES_OF_ROI
+    crowded[order[np.cumsum(ties[order]) > _MAX_TIES]] = True
+    if crowded.any():
+        warnings.warn(
+            f"{crowded.sum():,} of {len(ties):,} ROIs are not scored by SSI: their coincident members make up to "
+            f"{int(ties.max()):,} ties in an ROI.",
+            stacklevel=2,
+        )
+    return crowded
 
 
 def _split(rois: np.ndarray, n: int, background: int) -> list[np.ndarray]:
@@ -177,6 +206,7 @@ def _assemble(segments: Segments, background: np.ndarray, k: int, parts: Iterabl
         s0=s0,
         s1=as_tensor(s1),
         s2=as_tensor(s2),
+        which=torch.arange(len(segments)),
     )
 
 

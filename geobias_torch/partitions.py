@@ -15,12 +15,15 @@ from geobias_torch.geometry import LocalFrame, check_arc
 # A point on a boundary belongs to the higher index. Boundaries are met up to rounding, in units of one patch, so that
 # "on the boundary" does not depend on how a distance was computed.
 _ON_BOUNDARY = 1e-9
+_MAX_ALONG = 10_000  # patches along a radius, and sectors
 
 Partition = Callable[[LocalFrame], Any]
 
 
 def _count(radius: float, width: float) -> int:
     """Number of patches of ``width`` that cover ``radius``."""
+    if radius / width > _MAX_ALONG:
+        raise ValueError(f"Expected patches no narrower than radius / {_MAX_ALONG}, but got {width:g} rad.")
     return max(1, math.ceil(radius / width - _ON_BOUNDARY))
 
 
@@ -95,6 +98,8 @@ class DirectionSector:
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, (int, np.integer)) or self.n < 2:
             raise ValueError(f"Expected `n`, the number of sectors, to be an integer >= 2, but got {self.n!r}.")
+        if self.n > _MAX_ALONG:
+            raise ValueError(f"Expected `n`, the number of sectors, to be at most {_MAX_ALONG}, but got {self.n}.")
 
     def num_ids(self, radius: float) -> int:
         """Number of sectors; ids are 0 .. num_ids - 1, and -1 at the centre."""

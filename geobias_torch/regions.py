@@ -414,8 +414,20 @@ class Regions:
         """
         key = (k, background, background_ratio, max_members, ties)
         if key not in self._graphs:
-            self._graphs[key] = build_graph(self, *key).to(self.lat.device)
+            distinct, which = self._distinct()
+            self._graphs[key] = build_graph(distinct, *key).of(which).to(self.lat.device)
         return self._graphs[key]
+
+    def _distinct(self) -> tuple[Regions, Tensor]:
+        """The ROIs around distinct centres, and (M,) which of them each ROI is: one centre finds the same members."""
+        if self._search is not None:
+            centers = torch.stack([self.center_lat, self.center_lon])
+            where, which = torch.unique(centers, dim=1, return_inverse=True)
+            if where.shape[1] < len(self):
+                chosen, points = (where[0].contiguous(), where[1].contiguous()), self._search.points
+                search = Search(Points.of(*chosen), points, self.radius, self._search.point_tiles)
+                return Regions((self.lat, self.lon), chosen, self.radius, search=search), which
+        return self, torch.arange(len(self), device=self.lat.device)
 
     # ------------------------------------------------------------------ subsets and devices
 

@@ -19,7 +19,7 @@ import torch
 
 from geobias_torch.geometry import LocalFrame, frame_axes, unit_vectors
 
-_TILE = 24  # centres that share a list of candidates
+_TILE = 48  # centres that share a list of candidates
 _GROUP = 32  # neighbouring tiles that share a list of tiles
 _BLOCK = 1 << 18  # elements of a tile x candidates block
 _NEAR = 1.0  # radians: below, the far side of the sphere cannot come in and arcsin of the sine is accurate

@@ -403,3 +403,20 @@ def test_every_local_score_has_its_columns(write):
     [scored] = score_tables([read_predictions(write(text_of(lat, lon, hit)))], radius=0.02)
     expected = {"lat", "lon", "members", "performance", *LOCAL_SCORES, *(f"{name}_floor" for name in LOCAL_SCORES)}
     assert set(scored.local) == expected
+
+
+def test_a_quote_that_is_never_closed_is_not_the_end(tmp_path):
+    path = tmp_path / "open.csv"
+    rows = [f"{i % 7},{i % 5},1,fine" for i in range(50)]
+    rows[5] = '1,2,0,"abc'
+    path.write_text("\n".join(["lat,lon,hit,note", *rows]))
+    with pytest.raises(
+        ValueError, match="Expected every quote to be closed, but one is not, at the latest at data row 6 "
+    ):
+        read_predictions(path)
+
+
+def test_a_lone_quote_inside_a_field_is_a_quote(tmp_path):
+    path = tmp_path / "inches.csv"
+    path.write_text("\n".join(["lat,lon,hit,note", *(f'{i % 7},{i % 5},1,5" pipe' for i in range(51))]))
+    assert len(read_predictions(path).lat) == 51

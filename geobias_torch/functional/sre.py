@@ -40,7 +40,7 @@ class SREOptions:
             raise ValueError("Expected `smoothing` > 0 without a `prior`, as a patch may lack a bin, but got 0.")
         for name in ("min_patch_size", "min_patches", "min_roi_size"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value < 1 << 62:
                 raise ValueError(f"Expected `{name}` to be an integer >= 1, but got {value!r}.")
 
     @property

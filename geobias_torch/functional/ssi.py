@@ -146,7 +146,7 @@ def _score(performance: Any | None, regions: Regions, options: SSIOptions) -> tu
     deviation = torch.where(scored, pattern.quadratic_form() - mean, 0.0)
     variance = torch.where(scored, variance, 1.0)
     local = surprisal_of(deviation, variance, options.surprisal, options.floor)
-    return torch.where(scored, local, torch.nan), variance
+    return torch.where(scored, local, torch.nan)[graph.which], variance[graph.which]
 
 
 def surprisal_of(deviation: Tensor, variance: Tensor, surprisal: str, floor: float | None = None) -> Tensor:

@@ -389,3 +389,13 @@ def test_too_many_points_for_dense_distances_are_refused(monkeypatch):
     regions = Regions.from_points(lat=np.linspace(40, 41, 20), lon=np.full(20, 5.0), radius=0.1)
     with pytest.raises(ValueError, match=r"Expected ROIs of at most 50 members and background points .* got 120"):
         spatial_self_information(None, regions, ties="index")
+
+
+def test_a_crowd_in_one_place_is_not_scored_and_said(monkeypatch):
+    monkeypatch.setattr("geobias_torch.graphs._MAX_TIES_OF_ROI", 500)
+    lat = np.concatenate([np.full(40, 50.0), np.linspace(60, 61, 30)])
+    regions = Regions.from_points(lat=lat, lon=np.full(70, 5.0), radius=0.1)
+    with pytest.warns(UserWarning, match="1 of 31 ROIs are not scored by SSI: their coincident members"):
+        local = spatial_self_information(torch.arange(70) % 2, regions)
+    assert local[:40].isnan().all()
+    assert local[40:].isfinite().all()
