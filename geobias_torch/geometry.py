@@ -67,9 +67,19 @@ def part_of(radius: float, parts: int) -> Arc:
     return Arc(radius / parts)
 
 
+def coordinate_tensor(name: str, values: Any) -> Tensor:
+    """Degrees as float64; half precision, which moves points by up to 50 km, is refused."""
+    values = to_tensor(name, values).detach()
+    if values.dtype in (torch.float16, torch.bfloat16):
+        raise TypeError(
+            f"Expected `{name}` in at least single precision, but got {values.dtype}: keep coordinates float32."
+        )
+    return values.to(torch.float64)
+
+
 def check_coordinates(lat: Any, lon: Any, names: tuple[str, str] = ("lat", "lon")) -> tuple[Tensor, Tensor]:
     """Check a pair of coordinate vectors and return them as float64 degrees, longitudes within [-180, 180)."""
-    lat, lon = (to_tensor(name, x).detach().to(torch.float64) for name, x in zip(names, (lat, lon), strict=True))
+    lat, lon = (coordinate_tensor(name, x) for name, x in zip(names, (lat, lon), strict=True))
     for name, value in zip(names, (lat, lon), strict=True):
         if value.ndim != 1:
             raise ValueError(f"Expected `{name}` of shape (N,) in degrees, but got shape {tuple(value.shape)}.")

@@ -112,4 +112,4 @@ def _probability(performance: Tensor) -> Tensor:
 
 def _categories(performance: Tensor) -> Tensor:
     categories, which = torch.unique(performance.detach(), return_inverse=True)
-    return torch.nn.functional.one_hot(which, max(1, len(categories))).to(performance.dtype)
+    return torch.nn.functional.one_hot(which, max(2, len(categories))).to(performance.dtype)

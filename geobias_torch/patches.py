@@ -154,6 +154,9 @@ def plain_patches(regions: Regions, partition: Partition) -> Patches:
             regions.radius,
         )
         ids[stretch] = check_patch_ids(partition(frame), frame.lat)
+    if len(ids) and int(ids.max()) >= 1 << 31:  # ids of a foreign grid (H3, S2): number those that occur
+        distinct, which = torch.unique(ids, return_inverse=True)
+        ids = which - int(distinct[0] < 0)
     width = int(ids.max()) + 2 if len(ids) else 1
     key, order = torch.sort(roi * width + ids + 1, stable=True)
     _, lengths = torch.unique_consecutive(key, return_counts=True)

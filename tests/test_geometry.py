@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid, km
-from geobias_torch.geometry import LocalFrame
+from geobias_torch.geometry import LocalFrame, check_coordinates
 from tests import scenes
 from tests.reference import geometry
 
@@ -122,3 +122,9 @@ def test_warns_about_radians_and_about_zeros():
         warnings.simplefilter("error")
         Regions.from_points(lat=[0.0] + [40.0] * 120, lon=[0.0] + [10.0] * 120, radius=0.1)
         Regions.from_points(lat=[0.8, -0.3], lon=[2.1, -30.0], radius=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_coordinates_are_refused(dtype):
+    with pytest.raises(TypeError, match=r"Expected `lat` in at least single precision, but got torch\.b?float16"):
+        check_coordinates(torch.tensor([48.0], dtype=dtype), torch.tensor([2.0]))

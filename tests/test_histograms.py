@@ -82,3 +82,10 @@ def test_refused(keywords, message):
 def test_refuses_complex_numbers():
     with pytest.raises(TypeError, match=r"Expected `performance` to be real, but got torch.complex64"):
         memberships(torch.ones(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("values", [[], [0.0, 0.0]])
+def test_categories_of_one_value_or_none_are_still_a_histogram(values):
+    rows = memberships(torch.tensor(values), "categories")
+    assert rows.shape == (len(values), 2)
+    assert torch.equal(rows.sum(dim=-1), torch.ones(len(values)))

@@ -157,3 +157,12 @@ def test_refuses_what_is_not_callable():
     regions = Regions.from_points(lat=[40.0], lon=[10.0], radius=0.1)
     with pytest.raises(TypeError, match=r"Expected `partition` to be a partition or a callable, but got str"):
         regions.patches("rings")
+
+
+def test_ids_of_a_foreign_grid_are_told_apart():
+    lat, lon = np.linspace(40, 41, 30), np.full(30, 5.0)
+    regions = Regions.from_points(lat=lat, lon=lon, radius=0.05)
+    small = regions.patches(lambda frame: (frame.lat > 40.5).long())
+    large = regions.patches(lambda frame: (frame.lat > 40.5).long() * 8 + 600_000_000_000_000_000)
+    assert torch.equal(small.roi, large.roi)
+    assert torch.equal(small.sizes, large.sizes)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from geobias_torch.convert import to_tensor
-from geobias_torch.geometry import check_coordinates, warn_odd_coordinates
+from geobias_torch.geometry import check_coordinates, coordinate_tensor, warn_odd_coordinates
 from geobias_torch.regions import Regions
 
 _NO_INDEX = -1.0
@@ -90,7 +90,10 @@ class PointMetric(Metric):
             raise TypeError(f"Expected `performance` to be real, but got {columns[0].dtype}.")
         if index is not None:
             _check_numbers(columns[3])
-        values, lat, lon = (column.to(self.device, torch.float64) for column in columns[:3])
+        lat, lon = (
+            coordinate_tensor(name, x).to(self.device) for name, x in zip(names[1:3], columns[1:3], strict=True)
+        )
+        values = columns[0].to(self.device, torch.float64)
         numbers = columns[3].to(self.device, torch.float64) if index is not None else torch.full_like(lat, _NO_INDEX)
         infinite = torch.isinf(values)
         if infinite.any():
@@ -201,9 +204,13 @@ class PointMetric(Metric):
 def _check_numbers(index: Tensor) -> None:
     if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
         raise ValueError(f"Expected `index` to hold integers >= 0, but got {index.dtype}.")
-    if (index < 0).any():
-        row = int((index < 0).nonzero()[0])
-        raise ValueError(f"Expected `index` to hold integers >= 0, but got {int(index[row])} at row {row}.")
+    index = index.to(torch.int64)
+    bad = (index < 0) | (index >= 1 << 53)  # beyond, float64 does not tell neighbours apart
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        raise ValueError(
+            f"Expected `index` to hold integers >= 0 and below 2^53, but got {int(index[row])} at row {row}."
+        )
 
 
 def in_blocks(regions: Regions) -> Iterator[tuple[Tensor | slice, Regions]]:
