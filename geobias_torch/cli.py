@@ -160,13 +160,18 @@ def _check(arguments: argparse.Namespace, inputs: Sequence[str]) -> None:
 
 @contextmanager
 def _all_or_none(*outputs: str | None) -> Iterator[None]:
-    """Leave none of the outputs where one of them cannot be written."""
+    """Leave none of the outputs where one of them cannot be written; older files not yet replaced stay."""
+
+    def present() -> dict[Path, int]:
+        return {Path(path): os.stat(path).st_ino for path in outputs if path and os.path.exists(path)}
+
+    before = present()
     try:
         yield
     except BaseException:
-        for path in outputs:
-            if path:
-                Path(path).unlink(missing_ok=True)
+        for path, inode in present().items():
+            if before.get(path) != inode:  # a file of this run: writing replaces, never overwrites
+                path.unlink()
         raise
 
 
