@@ -166,7 +166,7 @@ class LocalFrame:
 
     @property
     def _xp(self) -> Any:
-        return torch if isinstance(self.lat, Tensor) else np
+        return torch if isinstance(self.lat, Tensor) else np  # coordinates are None where there are numpy products
 
     @cached_property
     def _components(self) -> tuple[Any, Any, Any]:

@@ -107,12 +107,8 @@ class DirectionSector:
 
     def __call__(self, frame: LocalFrame) -> Any:
         """Sector of every pair, -1 at the centre."""
-        xp = torch if isinstance(frame.bearing, torch.Tensor) else np
         sector = _floor(frame.bearing * (self.n / (2 * math.pi)), -self.n, self.n - 1)
-        turns = sector / self.n  # -1 for the western half
-        xp.floor(turns, out=turns)
-        turns *= self.n
-        sector -= turns
+        sector += (sector < 0) * float(self.n)  # the western half
         sector[frame.at_center] = -1
         return sector
 

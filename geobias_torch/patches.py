@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,9 +53,33 @@ class Cells:
             self._last.update(values=values.clone(), sums=sums)
         return sums
 
+    @cached_property
+    def roi_sizes(self) -> Tensor:
+        """(M,) int64: number of points in each ROI."""
+        return scatter_rows(self.num_regions, self.roi, self.segments.sizes)
+
     def to(self, device: torch.device | str) -> Cells:
         """Copy to a device."""
         return Cells(self.segments.to(device), self.roi.to(device), self.num_regions)
+
+
+@dataclass(frozen=True)
+class LargePatches:
+    """The K' patches of at least so many points.
+
+    Attributes:
+        place: (L,) which of them each cell lies in; K' for the cells of smaller patches and of none.
+        roi: (K',) int64, ascending.
+        sizes: (K',) float64.
+        weights: (K',) float64: size over the size of the ROI.
+        per_roi: (M,) int64: how many each ROI has.
+    """
+
+    place: Tensor
+    roi: Tensor
+    sizes: Tensor
+    weights: Tensor
+    per_roi: Tensor
 
 
 @dataclass(frozen=True)
@@ -82,7 +107,7 @@ class Patches:
     sizes: Tensor
     cells: Cells
     cell_patch: Tensor  # (L,) int64, K where a cell lies in no patch
-    _slots: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
+    _large: dict[int, LargePatches] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.roi)
@@ -91,17 +116,17 @@ class Patches:
         """Sum point values (N,) or (N, R) over every patch: (K,) or (K, R), differentiable in ``values``."""
         return scatter_rows(len(self) + 1, self.cell_patch, self.cells.segments.sum(values))[:-1]
 
-    def of_size(self, least: int) -> tuple[Tensor, Tensor]:
-        """Patches of at least so many points: the place (L,) of every cell among them, and which (K',) they are.
-
-        Cells of smaller patches, and of none, share the place behind the last.
-        """
-        if least not in self._slots:
+    def of_size(self, least: int) -> LargePatches:
+        """The patches of at least ``least`` points; kept, as every score asks for them."""
+        if least not in self._large:
             kept = (self.sizes >= least).nonzero()[:, 0]
             place = torch.full((len(self) + 1,), len(kept), dtype=torch.int64, device=kept.device)
             place[kept] = torch.arange(len(kept), device=kept.device)
-            self._slots[least] = place[self.cell_patch], kept
-        return self._slots[least]
+            roi, sizes = self.roi[kept], self.sizes[kept].to(torch.float64)
+            per_roi = torch.bincount(roi, minlength=self.cells.num_regions)
+            weights = sizes / self.cells.roi_sizes[roi]
+            self._large[least] = LargePatches(look_up(place, self.cell_patch), roi, sizes, weights, per_roi)
+        return self._large[least]
 
     def to(self, device: torch.device | str, cells: Cells) -> Patches:
         """Copy to a device, where ``cells`` has been copied already."""
@@ -110,30 +135,38 @@ class Patches:
 
 
 def fold_cells(cells: Cells, ids: Tensor) -> Patches:
-    """Patches from the patch id (L,) int64 of every cell, -1 = none."""
-    inside = ids >= 0
+    """Patches from the patch id (L,) of every cell, -1 = none."""
     width = int(ids.max()) + 1 if len(ids) else 1
-    key = torch.where(inside, cells.roi * width + ids, -1)
-    found, cell_patch = _distinct(key, cells.num_regions * width)
+    bound = cells.num_regions * width
+    if bound > 8 * len(ids) + 1024 or ids.is_cuda:
+        key = torch.where(ids < 0, -1, cells.roi * width + ids)
+        distinct, which = torch.unique(key, return_inverse=True)
+        none = int(len(distinct) > 0 and distinct[0] < 0)
+        found, cell_patch = distinct[none:], torch.where(key < 0, len(distinct) - none, which - none)
+    else:
+        found, cell_patch = _numbered(cells.roi.numpy(), ids.numpy(), width, bound)
     sizes = torch.zeros(len(found) + 1, dtype=torch.int64, device=ids.device)
     sizes.index_add_(0, cell_patch, cells.segments.sizes)
-    return Patches(found // max(width, 1), found % max(width, 1), sizes[:-1], cells, cell_patch)
+    return Patches(found // width, found % width, sizes[:-1], cells, cell_patch)
 
 
-def _distinct(key: Tensor, bound: int) -> tuple[Tensor, Tensor]:
-    """Distinct keys >= 0, ascending, and the position of every key among them (their number for keys < 0)."""
-    if bound <= 8 * len(key) + 1024 and not key.is_cuda:
-        keys = key.numpy()
-        present = np.zeros(bound + 1, dtype=bool)
-        present[keys] = True  # -1 is the last entry
-        found = np.flatnonzero(present[:-1])
-        position = np.empty(bound + 1, dtype=np.int64)
-        position[found] = np.arange(len(found))
-        position[-1] = len(found)
-        return torch.from_numpy(found), torch.from_numpy(position[keys])
-    distinct, which = torch.unique(key, return_inverse=True)
-    none = int(len(distinct) > 0 and distinct[0] < 0)
-    return distinct[none:], torch.where(key < 0, len(distinct) - none, which - none)
+def _numbered(roi: np.ndarray, ids: np.ndarray, width: int, bound: int) -> tuple[Tensor, Tensor]:
+    """Distinct (roi, id) as roi * width + id, ascending, and which of them each is; their number where id < 0."""
+    key = roi * width  # numpy, as it takes large pages for large arrays: most of the time here goes into new memory
+    key += ids
+    key[ids < 0] = bound
+    present = np.zeros(bound + 1, dtype=bool)
+    present[key] = True
+    found = np.flatnonzero(present[:-1])
+    number = np.empty(bound + 1, dtype=np.int64)
+    number[found] = np.arange(len(found))
+    number[-1] = len(found)
+    return torch.from_numpy(found), torch.from_numpy(number.take(key, out=key, mode="clip"))
+
+
+def look_up(table: Tensor, index: Tensor) -> Tensor:
+    """``table[index]``; on the CPU by numpy, see above."""
+    return table[index] if index.is_cuda else torch.from_numpy(table.numpy().take(index.numpy()))
 
 
 def plain_patches(regions: Regions, partition: Partition) -> Patches:
@@ -171,7 +204,8 @@ def fast_patches(regions: Regions, partitions: list[Any]) -> list[Patches]:
     widths = [partition.num_ids(regions.radius) + 1 for partition in partitions]
     if math.prod(widths) >= _MAX_CODES and len(partitions) > 1:
         return [fast_patches(regions, [partition])[0] for partition in partitions]
-    found = regions._search.walk(_JointCells(partitions, widths))  # type: ignore[union-attr]
+    joint = _JointCells(partitions, widths)
+    found = regions._search.walk(joint, joint.degrees)  # type: ignore[union-attr]
     empty = np.zeros(0, dtype=np.int64)
     rows, cells_per_row, codes, lengths, members = (
         np.concatenate([part[i] for part in found] or [empty]) for i in range(5)
@@ -180,13 +214,12 @@ def fast_patches(regions: Regions, partitions: list[Any]) -> list[Patches]:
     offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
     segments = Segments(offsets, torch.from_numpy(members.astype(np.int32, copy=False)), regions.num_points)
     cells = Cells(segments, roi, len(regions))
-    strides = np.cumprod([1, *widths[:0:-1]])[::-1].tolist()
-
-    def fold(width: int, stride: int) -> Patches:
-        return fold_cells(cells, torch.from_numpy(codes // stride % width - 1))
-
+    ids = []
+    for width in reversed(widths):  # a cell's code counts in steps of the widths
+        codes, rest = codes // width, codes
+        ids.append(torch.from_numpy(rest - codes * width - 1))
     with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(widths)))) as pool:
-        return list(pool.map(fold, widths, strides))
+        return list(pool.map(fold_cells, [cells] * len(ids), reversed(ids)))
 
 
 @dataclass(frozen=True)
@@ -197,30 +230,30 @@ class _JointCells:
     widths: list[int]
 
     def __call__(self, block: Block) -> tuple[np.ndarray, ...]:
-        num_candidates = block.inside.shape[1]
-        bits = max(1, int(num_candidates - 1).bit_length())
-        dtype: Any = np.int32 if math.prod(self.widths) < 1 << (30 - bits) else np.int64
-        codes = np.zeros(block.inside.shape)
+        bits = max(1, int(block.num_candidates - 1).bit_length())
+        dtype: Any = np.int32 if math.prod(self.widths) < 1 << (31 - bits) else np.int64
+        # the key of a pair: its code, then its place among the candidates
+        key = np.zeros(len(block.place), dtype=dtype)
         for partition, width in zip(self.partitions, self.widths, strict=True):
-            codes *= width
-            codes += partition(block.frame)
-            codes += 1
-        key: np.ndarray = codes.astype(dtype)
-        # a member's key: its code, then its place among the candidates; everybody else sorts behind
+            key *= width
+            key += partition(block.frame).astype(dtype)
+            key += 1
         key <<= bits
-        key += np.arange(num_candidates, dtype=dtype)
-        outside = (~block.inside).view(np.int8).astype(dtype)
-        outside <<= np.iinfo(dtype).bits - 2
-        key |= outside
-        key.sort(axis=1)
-        counts = block.inside.sum(axis=1)
-        picked = np.concatenate([row[:count] for row, count in zip(key, counts, strict=True)])
-        code = picked >> bits
-        new = np.empty(len(picked), dtype=bool)
-        new[1:] = code[1:] != code[:-1]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        new[starts[:-1][counts > 0]] = True
+        key += block.place.astype(dtype)
+        table = block.table(key, np.iinfo(dtype).max)
+        table.sort(axis=1)
+        key = table[block.filled]
+        code = key >> bits
+        starts = np.concatenate([[0], np.cumsum(block.counts)])
+        new = np.empty(len(key), dtype=bool)
+        np.not_equal(code[1:], code[:-1], out=new[1:])
+        new[starts[:-1][block.counts > 0]] = True
         first = np.flatnonzero(new)
         cells_per_row = np.diff(np.searchsorted(first, starts))
-        members = block.candidates.astype(np.int32)[picked & ((1 << bits) - 1)]
-        return block.rows, cells_per_row, code[first], np.diff(first, append=len(picked)), members
+        key &= (1 << bits) - 1
+        return block.rows, cells_per_row, code[first], np.diff(first, append=len(key)), block.members(key)
+
+    @property
+    def degrees(self) -> bool:
+        """Whether a partition asks for the coordinates themselves."""
+        return any(getattr(partition, "frame", None) == "graticule" for partition in self.partitions)

@@ -209,7 +209,7 @@ class Regions:
             return
         low, high = (int(bound.sum()) for bound in self._search.bounds())
         if low <= MAX_PAIRS < high:
-            low = int(sum(self._search.walk(lambda block: int(block.inside.sum()))))
+            low = int(sum(self._search.walk(lambda block: len(block.place))))
         if low > MAX_PAIRS:
             raise ValueError(
                 f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but {len(self):,} ROIs of radius "
@@ -255,8 +255,7 @@ class Regions:
         cells = self._some_cells()
         if cells is None:
             return self.segments.sizes
-        sizes = torch.zeros(len(self), dtype=torch.int64, device=cells.roi.device)
-        return sizes.index_add_(0, cells.roi, cells.segments.sizes)
+        return cells.roi_sizes
 
     def _some_cells(self) -> Cells | None:
         """Cells that a partition made: they hold the members too, so that the list of members need not be made."""
@@ -328,17 +327,20 @@ class Regions:
 
         def work(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
             nonlocal listed
-            distance = np.where(block.inside, block.frame.distance, np.inf)
-            cut = block.inside.sum(axis=1) > max_members
-            keep = block.inside
+            cut = block.counts > max_members
+            counts, members = block.counts, block.members()
             if cut.any():
-                edge = np.partition(distance[cut], max_members - 1, axis=1)[:, max_members - 1]
-                keep = keep.copy()
-                keep[cut] = distance[cut] <= edge[:, None] + _TIE
-            rows, counts, members = _pick(block, keep)
+                distance = block.frame.distance
+                edge = np.full(len(counts), np.inf)
+                table = block.table(distance, np.inf)[cut]
+                edge[cut] = np.partition(table, max_members - 1, axis=1)[:, max_members - 1] + _TIE
+                keep = distance <= np.repeat(edge, counts)
+                starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+                counts = np.where(counts > 0, np.add.reduceat(keep, np.minimum(starts, len(keep) - 1)), 0)
+                members = members[keep]
             listed += len(members)
             self._refuse_ties(listed, max_members)
-            return rows, counts, members, int((counts < block.inside.sum(axis=1)).sum())
+            return block.rows, counts, members, int((counts < block.counts).sum())
 
         parts = self._search.walk(work)  # type: ignore[union-attr]
         return _assemble([part[:3] for part in parts], len(self), self.num_points), sum(part[3] for part in parts)
@@ -523,14 +525,8 @@ def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Te
     return torch.where(index < 0, index + bound, index)
 
 
-def _pick(block: Block, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(centres, members per centre, members) of a block."""
-    members = np.broadcast_to(block.candidates.astype(np.int32), keep.shape)[keep]
-    return block.rows, keep.sum(axis=1), members
-
-
 def _list_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return _pick(block, block.inside)
+    return block.rows, block.counts, block.members()
 
 
 def _assemble(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], num_regions: int, num_points: int) -> Segments:

@@ -9,9 +9,11 @@ operations on arrays that fit into the cache.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ import torch
 
 from geobias_torch.geometry import LocalFrame, frame_axes, unit_vectors
 
-_TILE = 48  # centres that share a list of candidates
+_TILE = 24  # centres that share a list of candidates
 _GROUP = 32  # neighbouring tiles that share a list of tiles
 _BLOCK = 1 << 18  # elements of a tile x candidates block
 _NEAR = 1.0  # radians: below, the far side of the sphere cannot come in and arcsin of the sine is accurate
@@ -89,36 +91,72 @@ def _arc(chord: np.ndarray) -> np.ndarray:
     return 2 * np.arcsin(np.minimum(chord / 2, 1))
 
 
+def _with_nan(vectors: np.ndarray) -> np.ndarray:
+    return np.concatenate([vectors, np.full((1, 3), np.nan)])
+
+
 def _cosine(arc: np.ndarray | float) -> np.ndarray:
     return np.cos(np.minimum(arc, math.pi))
 
 
-def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(T, C) inner products of (T, D) and (D, C)."""
-    total = a[:, :1] * b[0]
-    more = np.empty_like(total)
-    for axis in range(1, len(b)):
-        total += np.multiply(a[:, axis, None], b[axis], out=more)
-    return total
+class _Buffers(threading.local):
+    """Arrays that every thread keeps: touching new memory costs more than most operations on it."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Float64 of anything; the array of this name that was taken before is overwritten."""
+        size = math.prod(shape)
+        if name not in self.kept or len(self.kept[name]) < size:
+            self.kept[name] = np.empty(max(size, _BLOCK))
+        return self.kept[name][:size].reshape(shape)
+
+    def products(self, name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Inner products, (B, T, C), of (B, T, 3) and (B, 3, C).
+
+        Their last bits may depend on the shape of the block. The frame rounds them to what coordinates are worth, and
+        boundaries have a tolerance far above that, so that patches do not. Too small for a BLAS to start threads.
+        """
+        return np.matmul(a, b, out=self.take(name, (*a.shape[:2], b.shape[2])))
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some centres against the candidates that they share.
+    """Some centres with their members: P pairs, centre by centre.
 
     Attributes:
         rows: (T,) numbers of the centres.
-        candidates: (C,) numbers of the points, ascending.
-        frame: the local frame of all T x C pairs, numpy float64.
-        inside: (T, C) bool, whether the point is a member of the ROI.
-        sine2: (T, C) squared sine of the distance.
+        counts: (T,) how many members each has.
+        candidates: int32 numbers of points; all members of a centre are among ``num_candidates`` of them.
+        first: (T,) where those of a centre begin.
+        num_candidates: C.
+        place: (P,) which of its C candidates the member of a pair is, ascending for each centre.
+        frame: the local frame of the pairs, (P,) numpy float64.
     """
 
     rows: np.ndarray
+    counts: np.ndarray
     candidates: np.ndarray
+    first: np.ndarray
+    num_candidates: int
+    place: np.ndarray
     frame: LocalFrame
-    inside: np.ndarray
-    sine2: np.ndarray
+
+    def members(self, place: np.ndarray | None = None) -> np.ndarray:
+        """(P,) int32 numbers of the members, or of other candidates of the pairs' centres."""
+        return self.candidates.take(np.repeat(self.first, self.counts) + (self.place if place is None else place))
+
+    @cached_property
+    def filled(self) -> np.ndarray:
+        """(T, W) bool: where :meth:`table` holds pairs."""
+        return np.arange(self.counts.max(initial=0)) < self.counts[:, None]
+
+    def table(self, values: np.ndarray, fill: Any) -> np.ndarray:
+        """The values (P,) of the pairs as a row per centre, (T, W), with something behind the last of each."""
+        table = np.full(self.filled.shape, fill, dtype=values.dtype)
+        table[self.filled] = values
+        return table
 
 
 class Search:
@@ -136,7 +174,10 @@ class Search:
         self.point_tiles = point_tiles or Tiles(points.vectors)
         self.center_tiles = self.point_tiles if centers is points else Tiles(centers.vectors)
         east, north = frame_axes(torch.as_tensor(centers.lat), torch.as_tensor(centers.lon))
-        self._east, self._north = east.numpy(), north.numpy()
+        # a row of NaN behind the last point, for numbers that are -1
+        self._east, self._north, self._up = (_with_nan(v) for v in (east.numpy(), north.numpy(), centers.vectors))
+        self._axes = np.ascontiguousarray(_with_nan(points.vectors).T)
+        self._buffers = _Buffers()
 
     def _near_tiles(self, group: int) -> Iterator[tuple[int, np.ndarray]]:
         """(tile of centres, tiles of points that may hold members) of a group of tiles."""
@@ -174,24 +215,40 @@ class Search:
         self._in_threads(group_bounds)
         return low, high
 
-    def walk(self, work: Callable[[Block], T]) -> list[T]:
-        """Hand every block of centres to ``work`` and collect what it returns, in the order of the tiles."""
-        tiles, points = self.center_tiles, self.point_tiles
+    def walk(self, work: Callable[[Block], T], degrees: bool = False) -> list[T]:
+        """Hand every block of centres to ``work`` and collect what it returns, in the order of the tiles.
+
+        Args:
+            work: called with one :class:`Block` at a time, from several threads.
+            degrees: whether the frames hold the coordinates too.
+        """
+        tiles = self.center_tiles
 
         def group_work(group: int) -> list[T]:
-            results = []
+            parts = []
             for tile, hit in self._near_tiles(group):
                 rows = tiles.order[tiles.starts[tile] : tiles.starts[tile + 1]]
-                found = np.concatenate([points.order[points.starts[t] : points.starts[t + 1]] for t in hit] or [hit])
-                cosine = self.points.vectors[found] @ tiles.centers[tile]
-                found = np.sort(found[cosine >= _cosine(self.radius + tiles.radii[tile]) - _SLACK])
+                found = self._candidates(tile, hit)
                 step = max(1, _BLOCK // max(1, len(found)))
                 for start in range(0, len(rows), step):
-                    block = self._block(rows[start : start + step], found, self.radius + 2 * tiles.radii[tile])
-                    results.append(work(block))
-            return results
+                    parts.append((rows[start : start + step], found, self.radius + 2 * tiles.radii[tile]))
+            parts.sort(key=lambda part: len(part[1]))  # alike go together: a block is as wide as its widest
+            results, batch = [], []
+            for part in parts:
+                if (len(batch) + 1) * _TILE * len(part[1]) > _BLOCK and batch:
+                    results.append(work(self._block(batch, degrees)))
+                    batch = []
+                batch.append(part)
+            return [*results, *([work(self._block(batch, degrees))] if batch else [])]
 
         return [result for results in self._in_threads(group_work) for result in results]
+
+    def _candidates(self, tile: int, hit: np.ndarray) -> np.ndarray:
+        """Numbers, ascending, of the points in some tiles that may be members of a centre in ``tile``."""
+        points = self.point_tiles
+        found = np.concatenate([points.order[points.starts[t] : points.starts[t + 1]] for t in hit] or [hit])
+        cosine = self.points.vectors[found] @ self.center_tiles.centers[tile]
+        return np.sort(found[cosine >= _cosine(self.radius + self.center_tiles.radii[tile]) - _SLACK])
 
     def _in_threads(self, work: Callable[[int], T]) -> list[T]:
         groups = range(len(self.center_tiles.group_starts) - 1) if len(self.centers.lat) else range(0)
@@ -201,25 +258,46 @@ class Search:
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(work, groups))
 
-    def _block(self, rows: np.ndarray, candidates: np.ndarray, reach: float) -> Block:
-        centers, points = self.centers, self.points
-        vectors = np.ascontiguousarray(points.vectors[candidates].T)
-        # products by elements, not by a matrix product: their rounding must not depend on the shape of the block, and
-        # a BLAS would start threads of its own within ours
-        east, north = _products(self._east[rows, :2], vectors[:2]), _products(self._north[rows], vectors)
-        sine2 = east * east
-        sine2 += north * north
+    def _block(self, parts: list[tuple[np.ndarray, np.ndarray, float]], degrees: bool) -> Block:
+        """All pairs of several tiles: (centres, candidates, bound of their distances) each."""
+        centers, points, buffers = self.centers, self.points, self._buffers
+        height, width = (max(len(part[i]) for part in parts) for i in range(2))
+        rows = np.full((len(parts), height), -1)
+        candidates = np.full((len(parts), width), -1, dtype=np.int32)
+        for i, (own, found, _) in enumerate(parts):
+            rows[i, : len(own)], candidates[i, : len(found)] = own, found
+        # number -1 is the last row, NaN: products with it are inside of nothing
+        vectors = np.stack([axis.take(candidates) for axis in self._axes], axis=1)  # (B, 3, C)
+        east = buffers.products("east", self._east[rows], vectors)
+        north = buffers.products("north", self._north[rows], vectors)
+        sine2 = np.multiply(east, east, out=buffers.take("sine2", east.shape))
+        sine2 += np.multiply(north, north, out=buffers.take("term", east.shape))
         near = self.radius < _NEAR
-        # within a quarter turn, which `reach` bounds, the sine alone tells the distance
-        cosine = None if near and reach < math.pi / 2 else _products(centers.vectors[rows], vectors)
+        # within a quarter turn the sine alone tells the distance
+        cosine = None
+        if not near or max(part[2] for part in parts) >= math.pi / 2:
+            cosine = buffers.products("cosine", self._up[rows], vectors)
         if near:
             inside = sine2 <= math.sin(self.radius + _EDGE) ** 2
             if cosine is not None:
                 inside &= cosine > 0
         else:
             inside = np.arctan2(np.sqrt(sine2), cosine) <= self.radius + _EDGE  # type: ignore[arg-type]
+        pairs = np.flatnonzero(inside)
+        real = rows.ravel() >= 0
+        begins = np.arange(rows.size + 1) * width
+        counts = np.diff(np.searchsorted(pairs, begins))[real]
+        rows, begins = rows.ravel()[real], begins[:-1][real]
+        place = pairs - np.repeat(begins, counts)
+        products = tuple(None if p is None else p.ravel().take(pairs) for p in (east, north, cosine))
+        first = np.repeat(np.arange(len(parts)) * width, height)[real]
+        frame = LocalFrame(*4 * (None,), self.radius, products)
+        block = Block(rows, counts, candidates.ravel(), first, width, place, frame)
+        if not degrees:
+            return block
+        members = block.members()
         frame = LocalFrame(
-            centers.lat[rows, None], centers.lon[rows, None], points.lat[candidates], points.lon[candidates],
-            self.radius, products=(east, north, cosine),
+            np.repeat(centers.lat[rows], counts), np.repeat(centers.lon[rows], counts),
+            points.lat[members], points.lon[members], self.radius, products,
         )  # fmt: skip
-        return Block(rows, candidates, frame, inside, sine2)
+        return replace(block, frame=frame)

@@ -13,7 +13,7 @@ from torch import Tensor
 from geobias_torch.functional.hypergeometric import hypergeometric_mean
 from geobias_torch.histograms import Bins, as_performance, is_hard, memberships
 from geobias_torch.partitions import Partition
-from geobias_torch.patches import Cells, Patches
+from geobias_torch.patches import Cells, LargePatches
 from geobias_torch.regions import Regions
 from geobias_torch.segments import scatter_rows
 
@@ -56,44 +56,37 @@ class Histograms:
     roi_counts: Tensor  # (M, R, H) float64
     roi_sizes: Tensor  # (M,) float64
     patch_counts: Tensor  # (K', R, H) float64
-    patch_sizes: Tensor  # (K',) float64
-    patch_roi: Tensor  # (K',) int64
+    patches: LargePatches
     constant: Tensor  # (M, R) bool: all members in one hard bin
 
     @classmethod
     def of(
         cls,
         rois: tuple[Tensor, Tensor],
-        patches: tuple[Tensor, Tensor, Tensor],
+        patches: tuple[Tensor, LargePatches],
         shape: tuple[int, ...],
         constant: Tensor | None = None,
     ) -> Histograms:
         """Complete the counts of the upper bins (rows, R * (H - 1)) to tables (rows, R, H)."""
 
-        def complete(upper: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-            upper, sizes = upper.unflatten(1, (shape[0], shape[1] - 1)).to(torch.float64), sizes.to(torch.float64)
-            lowest = sizes[:, None, None] - _over_bins(upper)[..., None]
-            return torch.cat([lowest, upper], dim=-1), sizes
+        def complete(upper: Tensor, sizes: Tensor) -> Tensor:
+            upper = upper.unflatten(1, (shape[0], shape[1] - 1)).to(torch.float64)
+            return torch.cat([sizes[:, None, None] - _over_bins(upper)[..., None], upper], dim=-1)
 
-        roi_counts, roi_sizes = complete(*rois)
-        patch_counts, patch_sizes = complete(*patches[:2])
+        roi_sizes = rois[1].to(torch.float64)
+        roi_counts = complete(rois[0], roi_sizes)
         if constant is None:
             constant = (roi_counts == roi_sizes[:, None, None]).any(dim=-1)
-        return cls(roi_counts, roi_sizes, patch_counts, patch_sizes, patches[2], constant)
+        return cls(roi_counts, roi_sizes, complete(patches[0], patches[1].sizes), patches[1], constant)
 
     @property
     def roi_shares(self) -> Tensor:
         """h(N), (M, R, H); an ROI without members has zeros."""
         return self.roi_counts / self.roi_sizes.clamp(min=1)[:, None, None]
 
-    @property
-    def patch_weights(self) -> Tensor:
-        """#P_k / #N_m, (K', 1)."""
-        return (self.patch_sizes / self.roi_sizes[self.patch_roi])[:, None]
-
-    def per_roi(self, values: Tensor) -> Tensor:
-        """Sum patch values (K', R) over the patches of every ROI: (M, R)."""
-        return scatter_rows(len(self.roi_sizes), self.patch_roi, values)
+    def over_patches(self, values: Tensor) -> Tensor:
+        """Sum of patch values (K', R), weighted by #P_k / #N_m, over the patches of every ROI: (M, R)."""
+        return scatter_rows(len(self.roi_sizes), self.patches.roi, self.patches.weights[:, None] * values)
 
 
 def check_performance(performance: Any, regions: Regions) -> Tensor:
@@ -128,7 +121,7 @@ def count(
     )
     return [
         Histograms.of(
-            shared, _patch_tables(sums[id(p.cells)][0], p, options.min_patch_size), columns.shape[1:], constant
+            shared, _patch_sums(sums[id(p.cells)][0], p.of_size(options.min_patch_size)), columns.shape[1:], constant
         )
         for p in patches
     ]
@@ -137,14 +130,12 @@ def count(
 def _upper_bins(columns: Tensor, cells: Cells, exact: bool) -> tuple[Tensor, Tensor]:
     """Sums (rows, R * (H - 1)) over cells and ROIs, without the lowest bin: it is what is left of the size."""
     upper = columns[..., 1:].flatten(1)
-    # counts up to 2^24 are exact in float32, which is twice as fast to gather
-    counts = exact and cells.segments.num_points < 1 << 24
-    return cells.sums(upper.to(torch.float32 if counts else torch.float64))
+    # hard memberships are counted: whole numbers are added in half the time
+    return cells.sums(upper.to(torch.int32 if exact else torch.float64))
 
 
-def _patch_tables(sums: Tensor, patches: Patches, min_patch_size: int) -> tuple[Tensor, Tensor, Tensor]:
-    slot, kept = patches.of_size(min_patch_size)
-    return scatter_rows(len(kept) + 1, slot, sums)[:-1], patches.sizes[kept], patches.roi[kept]
+def _patch_sums(sums: Tensor, patches: LargePatches) -> tuple[Tensor, LargePatches]:
+    return scatter_rows(len(patches.roi) + 1, patches.place, sums)[:-1], patches
 
 
 def _hard_twin(values: Tensor, bins: Bins) -> Tensor:
@@ -170,9 +161,9 @@ def _over_bins(values: Tensor) -> Tensor:
 
 def patch_distribution(tables: Histograms, options: SREOptions) -> Tensor:
     """q_k (K', R, H): the smoothed histogram of every patch."""
-    sizes = tables.patch_sizes[:, None, None]
+    sizes = tables.patches.sizes[:, None, None]
     if options.prior > 0:
-        return (tables.patch_counts + options.prior * tables.roi_shares[tables.patch_roi]) / (sizes + options.prior)
+        return (tables.patch_counts + options.prior * tables.roi_shares[tables.patches.roi]) / (sizes + options.prior)
     return tables.patch_counts / sizes + options.smoothing
 
 
@@ -181,14 +172,14 @@ def relative_entropy(tables: Histograms, options: SREOptions) -> Tensor:
     shares = tables.roi_shares
     own = _over_bins(shares * shares.clamp(min=_TINY).log())
     logs = patch_distribution(tables, options).clamp(min=_TINY).log()
-    cross = _over_bins(shares[tables.patch_roi] * logs)
-    return tables.per_roi(tables.patch_weights * (own[tables.patch_roi] - cross))
+    cross = _over_bins(shares[tables.patches.roi] * logs)
+    return tables.over_patches(own[tables.patches.roi] - cross)
 
 
 def scorable(tables: Histograms, options: SREOptions) -> Tensor:
     """Which ROIs count, (M, R): large enough, with enough patches, and not all in one bin."""
-    patches = tables.per_roi(torch.ones_like(tables.patch_weights))
-    enough = (tables.roi_sizes[:, None] >= options.min_roi_size) & (patches >= options.min_patches)
+    enough = (tables.roi_sizes >= options.min_roi_size) & (tables.patches.per_roi >= options.min_patches)
+    enough = enough[:, None]
     return enough & ~tables.constant if options.drops_constant else enough.expand(tables.constant.shape)
 
 
@@ -330,18 +321,19 @@ def floor_tables(tables: Histograms, options: SREOptions) -> Tensor:
     """Expected local scores (M, R) under shuffling within the ROI, NaN where an ROI does not count."""
     shares = tables.roi_shares
     own = _over_bins(shares * shares.clamp(min=_TINY).log())
-    cross = _over_bins(shares[tables.patch_roi] * _expected_log_share(tables, options))
-    floor = tables.per_roi(tables.patch_weights * (own[tables.patch_roi] - cross))
+    roi = tables.patches.roi
+    floor = tables.over_patches(own[roi] - _over_bins(shares[roi] * _expected_log_share(tables, options)))
     return torch.where(scorable(tables, options), floor, torch.nan)
 
 
 def _expected_log_share(tables: Histograms, options: SREOptions) -> Tensor:
     """E log q_kj (K', R, H) when the members of the ROI are dealt out to its patches at random."""
-    marked = tables.roi_counts[tables.patch_roi]
-    population = tables.roi_sizes[tables.patch_roi][:, None, None].expand_as(marked)
-    drawn = tables.patch_sizes[:, None, None].expand_as(marked)
+    roi = tables.patches.roi
+    marked = tables.roi_counts[roi]
+    population = tables.roi_sizes[roi][:, None, None].expand_as(marked)
+    drawn = tables.patches.sizes[:, None, None].expand_as(marked)
     # an empty bin of the ROI has weight 0; so has an ROI that is not scored
-    needed = (marked > 0) & scorable(tables, options)[tables.patch_roi][..., None]
+    needed = (marked > 0) & scorable(tables, options)[roi][..., None]
     # counts are exact integers: equal cases, of which there are many, are worked out once
     cases = torch.stack([t[needed] for t in (population, marked, drawn)]).to("cpu", torch.int64)
     distinct, which = _distinct_cases(cases)
