@@ -117,6 +117,14 @@ def warn_odd_coordinates(lat: Tensor, lon: Tensor) -> None:
         )
 
 
+def distinct_points(lat: Tensor, lon: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct places: one point at each (U,), the place of every point (N,), and the points per place (U,)."""
+    # as complex numbers, which sort ten times as fast as columns
+    places = torch.complex(lat, lon).cpu().numpy()
+    _, first, which, counts = np.unique(places, return_index=True, return_inverse=True, return_counts=True)
+    return tuple(torch.from_numpy(v).to(lat.device) for v in (first, which, counts))  # type: ignore[return-value]
+
+
 def unit_vectors(lat: Tensor, lon: Tensor) -> Tensor:
     """Points on the unit sphere, (N, 3) float64, from degrees."""
     phi, theta = torch.deg2rad(lat), torch.deg2rad(lon)

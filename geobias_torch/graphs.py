@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from geobias_torch import lattice
-from geobias_torch.geometry import LocalFrame, frame_axes, unit_vectors
+from geobias_torch.geometry import LocalFrame, distinct_points, frame_axes, unit_vectors
 from geobias_torch.lattice import Batch, Edges
 from geobias_torch.segments import Segments
 
@@ -99,7 +99,8 @@ def build_graph(
 ) -> Graph:
     """Build the graphs of all ROIs; arguments as in ``Regions.graph``."""
     check_graph_options(k, background, background_ratio, ties)
-    near = regions.nearest(max_members).to("cpu")
+    near, was_cut = regions.cut_to(max_members)
+    near, cut = near.to("cpu"), was_cut.cpu().numpy()
     segments = near.segments
     sizes, offsets, numbers = segments.sizes.numpy(), segments.offsets.numpy(), segments.members.numpy()
     crowded = _crowded(near, k)
@@ -108,7 +109,6 @@ def build_graph(
         [*frame_axes(near.center_lat, near.center_lon), unit_vectors(near.center_lat, near.center_lon)], 1
     )
     caps = np.full(len(near), float(near.radius))
-    cut = sizes < regions.sizes.cpu().numpy()
     if cut.any():
         caps[cut] = _reach(near)[cut]
     counts = np.array(
@@ -147,9 +147,7 @@ def build_graph(
 
 def _crowded(regions: Regions, k: int) -> np.ndarray:
     """ROIs (M,) bool with more ties than can be held: coincident members are all each other's neighbours."""
-    _, place, counts = torch.unique(
-        torch.stack([regions.lat, regions.lon]), dim=1, return_inverse=True, return_counts=True
-    )
+    _, place, counts = distinct_points(regions.lat, regions.lon)
     others = torch.where(counts > k + 1, counts - 1, 0)[place].to(torch.float64)
     ties = regions.segments.sum(others).numpy()
     order = np.argsort(ties, kind="stable")

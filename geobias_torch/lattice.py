@@ -352,7 +352,7 @@ def _collect(tables: list[Table], settled: np.ndarray, flat: _Flat, n: int, k: i
 def _lines(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(source, target, weight, number among the edges of its source) of every edge of a table."""
     rows, targets, weights = table
-    found = np.flatnonzero(weights)
+    found = np.flatnonzero(weights > 0)
     line = found // max(weights.shape[1], 1)
     first = np.searchsorted(line, np.arange(len(rows)))
     return rows[line], targets.ravel()[found], weights.ravel()[found], np.arange(len(found)) - first[line]
@@ -383,14 +383,15 @@ def _reverse(
         return _reverse_by_key(source, target, weight, size)[: len(slot)]
     targets, weights = np.full((slots, size), -1), np.zeros((slots, size))
     if count:
-        start = np.arange(b)[:, None] * (n + count) + n
+        start, settled = np.arange(b)[:, None] * (n + count) + n, is_settled.reshape(b, -1)[:, n:]
         for number in range(k):
-            named = (flat.candidates[:, number] + start)[is_settled.reshape(b, -1)[:, n:]]
-            targets[number, is_settled], weights[number, is_settled] = named, 1.0
+            of_lattice = (table[number].reshape(b, -1)[:, n:] for table in (targets, weights))
+            next(of_lattice)[:] = np.where(settled, flat.candidates[:, number] + start, -1)
+            next(of_lattice)[:] = settled
     targets[slot, source], weights[slot, source] = target, weight
     reverse = np.zeros(len(source))
     for of_slot, weight_of_slot in zip(targets, weights, strict=True):
-        reverse += (of_slot[target] == source) * weight_of_slot[target]
+        reverse += (of_slot.take(target) == source) * weight_of_slot.take(target)
     return reverse
 
 

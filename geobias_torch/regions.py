@@ -7,23 +7,19 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from geobias_torch.convert import to_tensor
-from geobias_torch.geometry import LocalFrame, check_arc, check_coordinates, warn_odd_coordinates
+from geobias_torch.geometry import check_arc, check_coordinates, distinct_points, warn_odd_coordinates
 from geobias_torch.graphs import Graph, build_graph, check_max_members
+from geobias_torch.members import MAX_PAIRS, list_members, nearest_listed, nearest_searched
 from geobias_torch.partitions import SIZED, Partition
 from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
-from geobias_torch.search import Block, Points, Search
+from geobias_torch.search import Points, Search
 from geobias_torch.segments import Segments, scatter_rows
 
-MAX_PAIRS = 1 << 29
-"""(ROI, member) pairs that are listed at most: 2 GiB of member numbers."""
-
 _BYTES_PER_PAIR = 32  # member number, sort keys and local coordinates while a block is worked on
-_TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 
 
 class Regions:
@@ -235,8 +231,7 @@ class Regions:
         """The members, ROI by ROI."""
         if self._segments is None:
             assert self._search is not None
-            parts = self._search.walk(_list_block)
-            self._segments = _assemble(parts, len(self), self.num_points)
+            self._segments = list_members(self._search)
         return self._segments
 
     @property
@@ -292,73 +287,20 @@ class Regions:
         Raises:
             ValueError: if ``max_members`` is below 1, or ties alone exceed the memory.
         """
-        if max_members is None:
-            return self
-        check_max_members(max_members)
-        if self._search is None:
-            segments, cut = self._nearest_listed(max_members)
-        else:
-            self._check_ties(max_members)
-            segments, cut = self._nearest_searched(max_members)
-        if warn and cut:
-            warnings.warn(f"{cut} of {len(self)} ROIs were cut to their {max_members} nearest members.", stacklevel=3)
-        return Regions((self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=segments)
-
-    def _check_ties(self, max_members: int) -> None:
-        """Refuse to list more coincident members than fit into memory; they tie, so that no cut parts them."""
-        where, counts = torch.unique(torch.stack([self.lat, self.lon]), dim=1, return_counts=True)
-        crowded = counts > max_members
-        if not crowded.any() or int(counts[crowded].max()) * len(self) <= MAX_PAIRS:
-            return
-        crowd = dict(zip(map(tuple, where[:, crowded].T.tolist()), counts[crowded].tolist(), strict=True))
-        centers = zip(self.center_lat.tolist(), self.center_lon.tolist(), strict=True)
-        self._refuse_ties(sum(crowd.get(center, 0) for center in centers), max_members)
-
-    def _refuse_ties(self, listed: int, max_members: int) -> None:
-        if listed > MAX_PAIRS:
-            raise ValueError(
-                f"Expected ROIs of at most {MAX_PAIRS:,} (ROI, member) pairs in all, but points at equal distances, "
-                f"which `max_members` = {max_members} does not part, make at least {listed:,}: take a smaller "
-                "`radius`, score fewer centres with `center_index`, or merge coincident points."
+        near, cut = self.cut_to(max_members)
+        if warn and cut.any():
+            warnings.warn(
+                f"{int(cut.sum())} of {len(self)} ROIs were cut to their {max_members} nearest members.", stacklevel=3
             )
+        return near
 
-    def _nearest_searched(self, max_members: int) -> tuple[Segments, int]:
-        listed = 0
-
-        def work(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-            nonlocal listed
-            cut = block.counts > max_members
-            counts, members = block.counts, block.members()
-            if cut.any():
-                distance = block.frame.distance
-                edge = np.full(len(counts), np.inf)
-                table = block.table(distance, np.inf)[cut]
-                edge[cut] = np.partition(table, max_members - 1, axis=1)[:, max_members - 1] + _TIE
-                keep = distance <= np.repeat(edge, counts)
-                starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-                counts = np.where(counts > 0, np.add.reduceat(keep, np.minimum(starts, len(keep) - 1)), 0)
-                members = members[keep]
-            listed += len(members)
-            self._refuse_ties(listed, max_members)
-            return block.rows, counts, members, int((counts < block.counts).sum())
-
-        parts = self._search.walk(work)  # type: ignore[union-attr]
-        return _assemble([part[:3] for part in parts], len(self), self.num_points), sum(part[3] for part in parts)
-
-    def _nearest_listed(self, max_members: int) -> tuple[Segments, int]:
-        offsets, sizes = self.segments.offsets, self.segments.sizes
-        roi = torch.repeat_interleave(torch.arange(len(self), device=sizes.device), sizes)
-        point = self.members.long()
-        center_lat, center_lon = self.center_lat[roi], self.center_lon[roi]
-        distance = LocalFrame(center_lat, center_lon, self.lat[point], self.lon[point], self.radius).distance
-        order = torch.argsort(distance, stable=True)
-        order = order[torch.argsort(roi[order], stable=True)]
-        last = offsets[:-1] + sizes.clamp(min=1, max=max_members) - 1
-        edge = distance[order[last.clamp(max=max(len(order) - 1, 0))]] if len(order) else distance.new_zeros(len(self))
-        keep = distance <= edge[roi] + _TIE
-        counts = torch.zeros_like(sizes).index_add_(0, roi[keep], torch.ones_like(roi[keep]))
-        kept = Segments(torch.nn.functional.pad(counts.cumsum(0), (1, 0)), self.members[keep], self.num_points)
-        return kept, int((counts < sizes).sum())
+    def cut_to(self, max_members: int | None) -> tuple[Regions, Tensor]:
+        """The same as :meth:`nearest`, and (M,) bool: which ROIs lost members."""
+        if max_members is None:
+            return self, torch.zeros(len(self), dtype=torch.bool)
+        check_max_members(max_members)
+        segments, cut = (nearest_listed if self._search is None else nearest_searched)(self, max_members)
+        return Regions((self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=segments), cut
 
     # ------------------------------------------------------------------ what is built from them
 
@@ -423,10 +365,9 @@ class Regions:
     def _distinct(self) -> tuple[Regions, Tensor]:
         """The ROIs around distinct centres, and (M,) which of them each ROI is: one centre finds the same members."""
         if self._search is not None:
-            centers = torch.stack([self.center_lat, self.center_lon])
-            where, which = torch.unique(centers, dim=1, return_inverse=True)
-            if where.shape[1] < len(self):
-                chosen, points = (where[0].contiguous(), where[1].contiguous()), self._search.points
+            first, which, _ = distinct_points(self.center_lat, self.center_lon)
+            if len(first) < len(self):
+                chosen, points = (self.center_lat[first], self.center_lon[first]), self._search.points
                 search = Search(Points.of(*chosen), points, self.radius, self._search.point_tiles)
                 return Regions((self.lat, self.lon), chosen, self.radius, search=search), which
         return self, torch.arange(len(self), device=self.lat.device)
@@ -523,22 +464,3 @@ def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Te
             f"Expected `{name}` within [{low}, {bound - 1}], but got {int(index[position])} at position {position}."
         )
     return torch.where(index < 0, index + bound, index)
-
-
-def _list_block(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return block.rows, block.counts, block.members()
-
-
-def _assemble(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], num_regions: int, num_points: int) -> Segments:
-    """Put the members found tile by tile into the order of the centres."""
-    sizes = np.zeros(num_regions, dtype=np.int64)
-    for rows, counts, _ in parts:
-        sizes[rows] = counts
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    members = np.empty(offsets[-1], dtype=np.int32)
-    for rows, counts, found in parts:
-        start = 0
-        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            members[offsets[row] : offsets[row] + count] = found[start : start + count]
-            start += count
-    return Segments(torch.from_numpy(offsets), torch.from_numpy(members), num_points)

@@ -225,7 +225,7 @@ def test_coincident_points_beyond_memory_are_refused_before_anything_is_allocate
         Regions.from_points(lat=lat, lon=lon, radius=0.05)
     few = Regions.from_points(lat=lat, lon=lon, radius=0.05, center_index=[5, 6])
     assert few.sizes.tolist() == [100_000, 100_000]
-    monkeypatch.setattr(geobias_torch.regions, "MAX_PAIRS", 1_000_000)
+    monkeypatch.setattr(geobias_torch.members, "MAX_PAIRS", 1_000_000)
     message = r"at most 1,000,000 .* points at equal distances, which `max_members` = 100 does not part"
     with pytest.raises(ValueError, match=message):
         Regions.from_points(lat=lat[:2000], lon=lon[:2000], radius=0.05, max_members=100)
