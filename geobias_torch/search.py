@@ -233,7 +233,8 @@ class Search:
                 for start in range(0, len(rows), step):
                     parts.append((rows[start : start + step], found, self.radius + 2 * tiles.radii[tile]))
             parts.sort(key=lambda part: len(part[1]))  # alike go together: a block is as wide as its widest
-            results, batch = [], []
+            results: list[T] = []
+            batch: list[tuple[np.ndarray, np.ndarray, float]] = []
             for part in parts:
                 if (len(batch) + 1) * _TILE * len(part[1]) > _BLOCK and batch:
                     results.append(work(self._block(batch, degrees)))
@@ -261,7 +262,7 @@ class Search:
     def _block(self, parts: list[tuple[np.ndarray, np.ndarray, float]], degrees: bool) -> Block:
         """All pairs of several tiles: (centres, candidates, bound of their distances) each."""
         centers, points, buffers = self.centers, self.points, self._buffers
-        height, width = (max(len(part[i]) for part in parts) for i in range(2))
+        height, width = max(len(own) for own, _, _ in parts), max(len(found) for _, found, _ in parts)
         rows = np.full((len(parts), height), -1)
         candidates = np.full((len(parts), width), -1, dtype=np.int32)
         for i, (own, found, _) in enumerate(parts):
@@ -289,7 +290,7 @@ class Search:
         counts = np.diff(np.searchsorted(pairs, begins))[real]
         rows, begins = rows.ravel()[real], begins[:-1][real]
         place = pairs - np.repeat(begins, counts)
-        products = tuple(None if p is None else p.ravel().take(pairs) for p in (east, north, cosine))
+        products: Any = tuple(p if p is None else p.ravel().take(pairs) for p in (east, north, cosine))
         first = np.repeat(np.arange(len(parts)) * width, height)[real]
         frame = LocalFrame(*4 * (None,), self.radius, products)
         block = Block(rows, counts, candidates.ravel(), first, width, place, frame)

@@ -18,7 +18,7 @@ LAYERS = [
     ["convert", "files", "lattice", "segments"],
     ["geometry", "histograms", "performance", "columns"],
     ["partitions", "search", "graphs", "maps"],
-    ["patches"],
+    ["members", "patches"],
     ["regions"],
     ["functional"],
     ["losses", "metrics", "tables"],
