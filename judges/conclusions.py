@@ -1,0 +1,131 @@
+"""The conclusion of a chain: which fragments it is, and what it says."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from judges.json_answers import Fragment
+from judges.places import find_places, mask_places
+from judges.sentences import mentions, words
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a chain concludes.
+
+    Args:
+        text: its words.
+        country: ISO alpha-2 code of the country that it names, None where it names none or leaves several open.
+        place: the city or region that it names.
+        confidence: the words in which it says how sure it is.
+        span: first character of the chain's text and the one after the last.
+
+    Example:
+        >>> from judges.chains import parse_chain
+        >>> parse_chain("Conclusion: Kampala, Uganda. Fairly sure.").conclusion
+        Conclusion(text='Kampala, Uganda. Fairly sure.', country='UG', place='Kampala', confidence='Fairly sure',
+                   span=(12, 41))
+    """
+
+    text: str
+    country: str | None
+    place: str | None
+    confidence: str | None
+    span: tuple[int, int]
+
+
+REFUSAL = re.compile(
+    r"\b(?:i|we)(?:'m|’m| am| are)? (?:(?:can|could|do|did|will|won|would)(?:n?['’]?t| not)|cannot|unable|not able|"
+    r"sorry)\b(?:\W{1,9}\w+){0,5}?\W{1,9}(?:determine|identify|tell|say|assist|help|provide|locate|geolocate|pinpoint|"
+    r"comply|share|answer|guess|know|give)(?=[^.!?]{0,80}\b(?:location|where|country|place|city|region|coordinates|"
+    r"image|photo|picture|request|this|that|answer)\b|\W*$)|"
+    r"\bimpossible (?:for me )?to (?:determine|say|tell|identify|locate)(?=[^.!?]{0,80}\b(?:location|where|country))|"
+    r"\bich kann (?:\w+ ){0,6}nicht (?:\w+ )?(?:bestimmen|sagen|erkennen|helfen)|"
+    r"\bje ne (?:peux|sais) pas (?:déterminer|identifier|dire|où|aider)|"
+    r"\bno puedo (?:determinar|identificar|decir|ayudar)|\bn[ãa]o (?:posso|consigo) (?:determinar|identificar|dizer)|"
+    r"\bnon posso (?:determinare|identificare|dire)|я не могу (?:определить|сказать|помочь)|"
+    r"[無无]法(?:确定|確定|判断|判斷|识别|識別)|特定できません|判断できません|لا أستطيع تحديد|لا يمكنني تحديد",
+    re.IGNORECASE,
+)
+# They conclude; the others do where the sentence does not say what is usual somewhere.
+_CONCLUDES = re.compile(
+    r"\b(?:therefore|thus|hence|overall|altogether|conclude|conclusion|in summary|taken together|combined|final|answer|"
+    r"guess|i(?:'d|’d| would) (?:say|go with|place)|daher|insgesamt|donc|por lo tanto|portanto|quindi|dus)\b|"
+    r"итак|поэтому|следовательно|因此|所以|よって|したがって|لذلك|إذن",
+    re.IGNORECASE,
+)
+_IS_HERE = re.compile(
+    r"\b(?:i (?:think|believe)|we are|we're|we’re|i am in|th(?:is|e) (?:image|photo|picture|location|place|scene|view)?"
+    r"\s?(?:is|was|must be|(?:looks|seems|appears|could|may|might) (?:like|to be|be))|(?:taken|located|somewhere) in|"
+    r"(?:dies|das|es) ist|wir sind|c'est|il s'agit|nous sommes|estamos|se trata|isto é|siamo in)\b|(?:^|[,;] )so\b|"
+    r"это |мы в |这是|這是|です",
+    re.IGNORECASE,
+)
+_USUAL = re.compile(
+    r"\b(?:typical|common|commonly|found|seen|used|characteristic|unique|popular|native|grows?|typisch|häufig|typiques?|"
+    r"courant|típic[oa]s?|comum|comune?s?|tipic[oah]e?)\b|типичн|常见|典型|よく見",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"\w+")
+
+
+def with_conclusion(parts: list[Fragment]) -> list[Fragment]:
+    """Without a marked conclusion, the last sentence is one if it says where we are, or is a place and nothing else."""
+    if not parts or any(part.role == "conclusion" for part in parts):
+        return parts
+    last = parts[-1]
+    named = [place for place in find_places(last.text) if place.countries and place.kind != "continent"]
+    says = _CONCLUDES.search(last.text) or (_IS_HERE.search(last.text) and not _USUAL.search(last.text))
+    if named and (says or nothing_left(last.text)) and not REFUSAL.search(last.text):
+        return [*parts[:-1], replace(last, role="conclusion")]
+    return parts
+
+
+def nothing_left(text: str) -> bool:
+    """Whether a text names places and says nothing else."""
+    left = _WORD.findall(mask_places(text, " ").casefold())
+    return len(left) <= 12 and find_places(text) != () and set(words()["filler"]).issuperset(left)
+
+
+_OPTIONS = re.compile(r"\b(?:or|oder|ou|o|oppure|of)\b|\bили\b|或|または|أو", re.IGNORECASE)
+_INSTEAD = re.compile(
+    r"\b(?:rather than|instead of|as opposed to|not|unlike|although|though|but|over|statt|nicht|plutôt que|en vez de|"
+    r"não|а не)\b|而不是|ではなく",
+    re.IGNORECASE,
+)
+_SURE = re.compile(
+    r"\b\d{1,3}(?:[.,]\d+)?\s?%(?: (?:sure|certain|confident))?|"
+    r"\b(?:(?:very |fairly |quite |reasonably |moderately |pretty |rather |not (?:very |so |too )?|almost |absolutely )"
+    r"(?:sure|certain|confident)|(?:very )?(?:high|medium|moderate|low|strong)(?:ly)? "
+    r"(?:confidence|certainty|confident)|"
+    r"(?:confident|certain|sicher|sûr|seguro)\b)",
+    re.IGNORECASE,
+)
+
+
+def read_conclusion(text: str, parts: Sequence[Fragment]) -> Conclusion | None:
+    """The last marked conclusion that names a country, else the last."""
+    groups = [list(group) for role, group in itertools.groupby(parts, lambda part: part.role) if role == "conclusion"]
+    found = [_read(text, group) for group in groups]
+    return next((one for one in reversed(found) if one.country), found[-1] if found else None)
+
+
+def _read(text: str, parts: Sequence[Fragment]) -> Conclusion:
+    said = ", ".join(part.text for part in parts)
+    decided = _INSTEAD.split(said, maxsplit=1)[0]
+    decided = decided if find_places(decided) else said
+    single = [place for place in find_places(decided) if len(place.countries) == 1]
+    country = single[0].countries[0] if single else None
+    others = [place for place in single if place.countries[0] != country]
+    if others and _OPTIONS.search(decided, single[0].span[1], others[-1].span[0]):
+        country = None  # one of several
+    place = next((one.text for kind in ("city", "region") for one in single if one.kind == kind), None)
+    sure = next((part.text for part in parts if part.label == "confidence"), None)
+    if sure is None:
+        phrase = _SURE.search(said)
+        spans = [phrase.span()] if phrase else [(start, end) for name, start, end in mentions(said) if name == "hedges"]
+        sure = said[slice(*spans[0])] if spans else None
+    return Conclusion(said, country, place, sure, (parts[0].start, parts[-1].end))
