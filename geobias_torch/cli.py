@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import signal
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments; by default those of the process.
 
     Returns:
-        The exit status: 0, or 2 after an error, which is one line on stderr; no output file is left then.
+        The exit status: 0; 2 after an error, 130 after Ctrl-C, 143 where the process was told to end (SIGTERM): one
+        line on stderr then, and no output file.
 
     Example:
         >>> main(["score", "predictions.csv"])  # on stderr: error: Expected `--radius`, ...
@@ -54,7 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_: print(f"warning: {_line(message)}", file=sys.stderr)
         try:
-            arguments.run(arguments)
+            with _ending_in_order():
+                arguments.run(arguments)
+        except KeyboardInterrupt:
+            print("error: interrupted", file=sys.stderr)
+            return 128 + signal.SIGINT
+        except _Terminated:
+            print("error: told to end", file=sys.stderr)
+            return 128 + signal.SIGTERM
         except BrokenPipeError:  # whoever read the output has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
@@ -62,6 +73,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"error: {_line(error)}", file=sys.stderr)
             return 2
     return 0
+
+
+class _Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that no half-written file stays behind."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+
+    def end(*_: object) -> NoReturn:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _line(text: object) -> str:
@@ -118,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
 
     score = commands.add_parser("score", parents=[shared], help="score one prediction table")
-    score.add_argument("table", help="CSV (comma, semicolon, tab; also .gz) or Parquet, one prediction a row")
+    score.add_argument("table", help="CSV (comma, semicolon, tab, bar; also .gz) or Parquet, one prediction a row")
     score.add_argument("--local", metavar="FILE", help="write the scores of every region (.parquet, .csv)")
     score.add_argument("--map", metavar="FILE", help="draw the scores of every region (.png, .pdf, .svg)")
     score.add_argument(
@@ -177,12 +209,19 @@ def _all_or_none(*outputs: str | None) -> Iterator[None]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Any]:
-    """Yield a function that is called before every stage; a bar is seen on a terminal only."""
+    """Yield a function that is called before and within every stage; a bar is seen on a terminal only."""
+    start = time.monotonic()
     with tqdm(total=total, disable=None, leave=False, bar_format="{desc} |{bar:20}| {elapsed}") as bar:
 
-        def stage(text: str) -> None:
+        def stage(text: str, done: float = 0.0) -> None:
+            nonlocal start
+            if done == 0:
+                start = time.monotonic()
+                bar.update()
+            elif done < 1:
+                seconds = (time.monotonic() - start) * (1 - done) / done
+                text = f"{text}, {tqdm.format_interval(seconds)} left"
             bar.set_description_str(text)
-            bar.update()
 
         yield stage
 
@@ -212,7 +251,7 @@ def _score(arguments: argparse.Namespace) -> None:
                 write_local(scored.local, arguments.local)
             if arguments.json:
                 write_json(scored.as_json(), arguments.json)
-    _print_table(table)
+    _print_table(scored)
     _print_settings(scored)
     scores = scored.scores
     print(
@@ -246,20 +285,23 @@ def _number(value: float) -> str:
 
 def _rois(scored: ScoredTable) -> dict[str, str]:
     """How many ROIs each score counts, in words, for the scores that were computed."""
-    total = int(scored.table.kept.sum())
+    total = int(scored.kept.sum())
     counted = {name: f"{int(scored.scores[f'{name}_rois']):,} of {total:,}" for name in LOCAL_SCORES}
     return counted | ({"spad": ""} if "spad" in scored.scores else {})
 
 
-def _print_table(table: PredictionTable) -> None:
+def _print_table(scored: ScoredTable) -> None:
+    table, count = scored.table, int(scored.kept.sum())
     columns = table.columns
     print(f"{table.path}: latitude `{columns['lat']}`, longitude `{columns['lon']}`, performance `{columns['value']}`")
     if table.signed:
         print("  hits of -1 and +1 were turned into 0 and 1")
     nowhere = int((~table.located).sum())
+    elsewhere = int(table.kept.sum()) - count
     print(
-        f"  {len(table.lat):,} rows read, {int(table.kept.sum()):,} scored; dropped: {nowhere:,} without a location, "
+        f"  {len(table.lat):,} rows read, {count:,} scored; dropped: {nowhere:,} without a location, "
         f"{int((table.located & ~table.kept).sum()):,} without a performance"
+        f"{f', {elsewhere:,} without a performance in another table' if elsewhere else ''}"
     )
 
 
@@ -320,8 +362,8 @@ def _compare(arguments: argparse.Namespace) -> None:
         results = score_tables(tables, **_settings(arguments), progress=stage)
         if arguments.json:
             write_json([scored.as_json() for scored in results], arguments.json)
-    for table in tables:
-        _print_table(table)
+    for scored in results:
+        _print_table(scored)
     _print_settings(results[0])
     names = [Path(path).name for path in paths]
     names = names if len(set(names)) == len(names) else list(paths)

@@ -55,7 +55,7 @@ def place(path: str | os.PathLike[str], row: int) -> str:
 def read_columns(
     path: str | os.PathLike[str], *, value: str | None = None, lat: str | None = None, lon: str | None = None
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    r"""Read latitude, longitude and performance from CSV (comma, semicolon, tab; also .gz) or Parquet.
+    r"""Read latitude, longitude and performance from CSV (comma, semicolon, tab, bar; also .gz) or Parquet.
 
     The content tells the format. The file is read in blocks, and only the three columns are kept. Empty lines are not
     counted as rows.
@@ -131,7 +131,7 @@ def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[
     # Names of columns that are not taken may be in any encoding.
     lines = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
     header: list[str] = []
-    for candidate in ",;\t":
+    for candidate in ",;\t|":
         lines.seek(0)
         # empty lines above the header count for Arrow, empty lines below do not
         for above, fields in enumerate(csv.reader(lines, delimiter=candidate, skipinitialspace=True)):
@@ -224,23 +224,31 @@ def _find(header: list[str], asked: dict[str, str | None], path: Path) -> tuple[
             known["lat"].insert(0, pair[0])
             known["lon"].insert(0, pair[1])
     words = {"lat": "latitude", "lon": "longitude", "value": "performance"}
+    hint = ""
+    if all(map(_is_number, names)):
+        hint = " (the first line must name the columns)"
+    elif names[0].startswith("#"):
+        hint = " (the first line must name the columns: take out comments above it, and a `#` before it)"
+    elif len(list(filter(None, names))) == 1:
+        hint = " (columns are parted by comma, semicolon, tab or bar)"
     taken = {}
     for role, name in asked.items():
         if name is None:
             found = next((candidate for candidate in known[role] if candidate in lower), None)
             if found is None:
-                hint = " (the first line must name the columns)" if all(map(_is_number, names)) else ""
                 usual = ", ".join(dict.fromkeys(known[role]))
                 raise ValueError(
-                    f"Expected a column with the {words[role]} (one of {usual}, or name it with `{role}`), "
-                    f"but got {there} in {path}{hint}."
+                    f"Expected a column with the {words[role]} (one of {usual}, or name it with `--{role}`, in Python "
+                    f"`{role}=`), but got {there} in {path}{hint}."
                 )
             matches = [position for position, other in enumerate(lower) if other == found]
         else:
             matches = [position for position, other in enumerate(names) if other == name.strip()]
             matches = matches or [i for i, other in enumerate(lower) if other == name.strip().lower()]
             if not matches:
-                raise ValueError(f"Expected the column `{name}` for the {words[role]}, but got {there} in {path}.")
+                raise ValueError(
+                    f"Expected the column `{name}` for the {words[role]}, but got {there} in {path}{hint}."
+                )
         if len(matches) > 1:
             at = " and ".join(f"`{names[i]}` (column {i + 1})" for i in matches)
             raise ValueError(f"Expected one column for the {words[role]}, but got {at} in {path}.")
@@ -261,6 +269,8 @@ def _numbers(column: pa.Array, name: str, first_row: int, path: Path) -> np.ndar
 
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if str(column.type) == "string_view":  # no kernel for text takes it
+        column = column.cast(pa.string())
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = _parse(column, name, first_row, path)

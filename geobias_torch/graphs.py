@@ -126,7 +126,7 @@ def build_graph(
         batch = Batch(members[numbers[offsets[rois][:, None] + np.arange(n)]], axes.numpy()[rois], caps[rois])
         smallest = classes[rois[0]]
         if smallest and ties == "share" and background == "fibonacci":
-            return lattice.edges(batch, int(counts[n]), k, near.radius, smallest)
+            return lattice.edges(batch, int(counts[n]), k, min(near.radius, lattice.LARGEST), smallest)
         if background == "fibonacci":
             around = lattice.points(batch.caps, counts[n]) @ batch.axes + batch.axes[:, None, 2]
         else:

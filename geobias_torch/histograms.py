@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from geobias_torch.bounds import within_bounds
 from geobias_torch.convert import to_tensor
 
 Bins = Sequence[float] | Tensor | Literal["categories", "probability"] | None
@@ -100,13 +101,7 @@ def _bin_of(performance: Tensor, inner: Tensor) -> Tensor:
 
 
 def _probability(performance: Tensor) -> Tensor:
-    outside = (performance < 0) | (performance > 1)
-    if outside.any():
-        row = outside.nonzero()[0].tolist()
-        value = float(performance[tuple(row)])
-        raise ValueError(
-            f'Expected `performance` within [0, 1] for bins="probability", but got {value:.6g} at row {row[0]}.'
-        )
+    performance = within_bounds(performance, (0, 1), '[0, 1] for bins="probability"')
     return torch.stack([1 - performance, performance], dim=-1)
 
 

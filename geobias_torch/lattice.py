@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TIE = 1e-10  # radians (0.6 mm): distances this close are ties
-_LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
+LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
 _SMALL, _TINY = 1e-5, 1e-7  # radians (60 m, 0.6 m): size classes
 _ROWS = 512  # rows of a table of distances on the flat lattice that are held at once
 _MAX_SLOTS = 12  # edges of a point up to which the reverse is found by comparing all with all
@@ -71,7 +71,7 @@ def size_classes(caps: np.ndarray) -> np.ndarray:
     The smaller a cap, the more distances on its lattice are near enough to tie, and the more candidates every point
     has.
     """
-    return np.where(caps > _LARGEST, 0.0, np.where(caps >= _SMALL, _SMALL, np.where(caps >= _TINY, _TINY, 0.0)))
+    return np.where(caps > LARGEST, 0.0, np.where(caps >= _SMALL, _SMALL, np.where(caps >= _TINY, _TINY, 0.0)))
 
 
 def points(caps: np.ndarray, count: int) -> np.ndarray:

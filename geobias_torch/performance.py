@@ -30,7 +30,7 @@ def hit(logits: Tensor, target: Tensor, k: int = 1) -> Tensor:
 
     Raises:
         ValueError: if the shapes do not fit, a target is no class, a logit is NaN or k is outside 1..C.
-        TypeError: if ``target`` does not hold integers.
+        TypeError: if one of them is no tensor, or ``target`` does not hold integers.
 
     Example:
         >>> import torch
@@ -67,7 +67,7 @@ def true_class_probability(logits: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: if the shapes do not fit, a target is no class or a logit is NaN.
-        TypeError: if ``target`` does not hold integers.
+        TypeError: if one of them is no tensor, or ``target`` does not hold integers.
 
     Example:
         >>> import torch
@@ -95,7 +95,7 @@ def log_odds(logits: Tensor, target: Tensor) -> Tensor:
 
     Raises:
         ValueError: if the shapes do not fit, there is one class only, a target is no class or a logit is NaN.
-        TypeError: if ``target`` does not hold integers.
+        TypeError: if one of them is no tensor, or ``target`` does not hold integers.
 
     Example:
         >>> import torch
@@ -134,6 +134,7 @@ def within(
 
     Raises:
         ValueError: if the shapes differ, a value is NaN, or tolerance or bandwidth are not positive.
+        TypeError: if one of them is no tensor.
 
     Example:
         >>> import torch
@@ -144,6 +145,7 @@ def within(
         >>> within(pred, target, 0.5, bandwidth=0.1)
         tensor([0.9526, 0.0067])
     """
+    _check_tensors(pred=pred, target=target)
     if pred.shape != target.shape:
         raise ValueError(
             f"Expected `pred` and `target` of the same shape, but got {tuple(pred.shape)} and {tuple(target.shape)}."
@@ -166,7 +168,16 @@ def within(
     return torch.sigmoid((limit - error) / bandwidth)
 
 
+def _check_tensors(**given: object) -> None:
+    for name, values in given.items():
+        if not isinstance(values, Tensor):
+            raise TypeError(
+                f"Expected `{name}` to be a tensor, but got {type(values).__name__}: torch.as_tensor makes one."
+            )
+
+
 def _check_classification(logits: Tensor, target: Tensor) -> None:
+    _check_tensors(logits=logits, target=target)
     if logits.ndim != 2 or target.shape != logits.shape[:1]:
         raise ValueError(
             "Expected `logits` of shape (N, C) and `target` of shape (N,), "

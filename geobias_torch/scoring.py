@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from geobias_torch.bounds import fits, looks_like_percent
 from geobias_torch.files import replacing
 from geobias_torch.geometry import unit_vectors
-from geobias_torch.metrics import GeoBiasScores
+from geobias_torch.metrics import GeoBiasScores, excess
 from geobias_torch.tables import PredictionTable, same_points
 
 LOCAL_SCORES = ("sg_sre", "dl_sre", "ds_sre", "u_ssi", "m_ssi")
@@ -33,6 +36,7 @@ class ScoredTable:
 
     Attributes:
         table: the predictions.
+        kept: (R,) bool: which rows were scored, those with a performance in every table that was scored together.
         settings: lengths (radians) and thresholds that the scores were computed with.
         scores: what `GeoBiasScores.compute` returns as plain numbers, each score also with ``_excess`` (score - floor).
         local: what `GeoBiasScores.local` returns, each (R,) for the R rows of the file, NaN in rows that were dropped.
@@ -49,6 +53,7 @@ class ScoredTable:
     """
 
     table: PredictionTable
+    kept: np.ndarray
     settings: dict[str, float]
     scores: dict[str, float]
     local: dict[str, np.ndarray]
@@ -76,9 +81,9 @@ class ScoredTable:
             >>> len(scored.worst("ds_sre", count=1))
             1
         """
-        excess = self.local[score] - self.local[f"{score}_floor"]
-        candidates = np.flatnonzero(~np.isnan(excess))
-        candidates = candidates[np.argsort(-excess[candidates], kind="stable")]
+        local = excess(self.local)[f"{score}_excess"]
+        candidates = np.flatnonzero(~np.isnan(local))
+        candidates = candidates[np.argsort(-local[candidates], kind="stable")]
         vectors = unit_vectors(*(torch.as_tensor(self.local[name][candidates]) for name in ("lat", "lon"))).numpy()
         chord = 2 * math.sin(self.settings["radius"] / 2)
         rows: list[int] = []
@@ -98,6 +103,7 @@ class ScoredTable:
             "rows": len(table.lat),
             "rows_without_location": int((~table.located).sum()),
             "rows_without_performance": int((table.located & ~table.kept).sum()),
+            "rows_scored": int(self.kept.sum()),
             "settings": self.settings,
             "scores": {name: None if math.isnan(score) else score for name, score in self.scores.items()},
         }
@@ -112,12 +118,12 @@ def score_tables(
     sectors: int = 8,
     min_patch_size: int = 10,
     min_roi_size: int = 1,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Callable[[str, float], None] = lambda stage, done: None,
 ) -> list[ScoredTable]:
     r"""Score one table, or several models at the same points with one geometry.
 
-    Every row with a location and a performance is the centre of a region (ROI). There are no ``spad`` scores where a
-    performance lies outside [0, 1].
+    Every row with a location and a performance in every table is the centre of a region (ROI). There are no ``spad``
+    scores where a performance lies outside [0, 1]; a performance that looks like percent is warned about.
 
     Args:
         tables: what `read_predictions` returned.
@@ -127,13 +133,14 @@ def score_tables(
         sectors: number of the sectors of the direction-sector score.
         min_patch_size: fewest members of a patch that is looked at.
         min_roi_size: fewest members of a region that is scored.
-        progress: called with a few words before every stage.
+        progress: called with a few words before every stage, and again with the share of it that is done (0 to 1).
 
     Returns:
         One result a table; the rows of all are those of the first.
 
     Raises:
-        ValueError: if the tables have not the same points, or a setting is out of its range.
+        ValueError: if the tables have not the same points, fewer than two of them have a performance in every table, or
+            a setting is out of its range.
 
     Example:
         >>> import tempfile
@@ -148,9 +155,22 @@ def score_tables(
         (49,)
     """
     first = tables[0]
-    kept = first.kept
-    performances = [first.performance[kept], *(same_points(first, other) for other in tables[1:])]
-    bounded = all(performance.min() >= 0 and performance.max() <= 1 for performance in performances)
+    performances = np.stack([first.performance, *(same_points(first, other) for other in tables[1:])])
+    kept = first.kept & ~np.isnan(performances).any(axis=0)
+    if kept.sum() < 2:
+        raise ValueError(
+            f"Expected at least 2 points with a performance in every table, but got {int(kept.sum())} in "
+            f"{', '.join(str(table.path) for table in tables)}."
+        )
+    performances = performances[:, kept]
+    for table, performance in zip(tables, performances, strict=True):
+        if looks_like_percent(torch.from_numpy(performance)):
+            warnings.warn(
+                f"`{table.columns['value']}` of {table.path} is expected within [0, 1], but goes up to "
+                f"{performance.max():g}: these look like percent: divide by 100.",
+                stacklevel=2,
+            )
+    bounded = fits(torch.from_numpy(performances), (0, 1))
     names = (*LOCAL_SCORES, "spad") if bounded else LOCAL_SCORES
     metric = GeoBiasScores(
         radius=radius,
@@ -165,13 +185,14 @@ def score_tables(
     lat, lon = torch.as_tensor(first.lat[kept]), torch.as_tensor(first.lon[kept])
     results = []
     for table, performance in zip(tables, performances, strict=True):
-        progress(f"scoring {table.path.name}")
+        stage = f"scoring {table.path.name}"
+        progress(stage, 0.0)
+        metric.progress = partial(progress, stage)
         metric.reset()  # forgets the performance; the geometry of the same points is used again
         metric.update(torch.as_tensor(performance), lat=lat, lon=lon)
         scores: dict[str, float] = {name: score.item() for name, score in metric.compute().items()}
         scores |= {f"{name}_rois": int(scores[f"{name}_rois"]) for name in LOCAL_SCORES}
-        for name in names:
-            scores[f"{name}_excess"] = scores[name] - scores[f"{name}_floor"]
+        scores |= excess(scores)
         local = {}
         for name, column in metric.local().items():
             local[name] = np.full(len(kept), np.nan)
@@ -185,7 +206,7 @@ def score_tables(
             "min_roi_size": min_roi_size,
             "ssi_max_members": SSI_MAX_MEMBERS,
         }
-        results.append(ScoredTable(table, settings, scores, local))
+        results.append(ScoredTable(table, kept, settings, scores, local))
     return results
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class PredictionTable:
 def read_predictions(
     path: str | os.PathLike[str], *, value: str | None = None, lat: str | None = None, lon: str | None = None
 ) -> PredictionTable:
-    r"""Read a prediction table from CSV (comma, semicolon, tab; also .gz) or Parquet.
+    r"""Read a prediction table from CSV (comma, semicolon, tab, bar; also .gz) or Parquet.
 
     Rows without a location or a performance stay in the table as NaN, so that results can be put beside the rows of
     the file. Hits of -1 and +1 become 0 and 1.
@@ -120,7 +120,8 @@ def read_predictions(
     outside = np.flatnonzero(np.abs(values["lat"]) > 90)
     if len(outside):
         row = int(outside[0])
-        swapped = bool(np.nanmax(np.abs(values["lon"])) <= 90)
+        # one of many may be a slip of the pen
+        swapped = len(outside) >= max(2, 0.01 * len(performance)) and bool(np.nanmax(np.abs(values["lon"])) <= 90)
         raise ValueError(
             f"Expected `{columns['lat']}` in degrees within [-90, 90], but got {values['lat'][row]:g} "
             f"{place(path, row)}{': are latitude and longitude swapped?' if swapped else '.'}"
@@ -137,45 +138,62 @@ def read_predictions(
 
 
 def same_points(first: PredictionTable, other: PredictionTable) -> np.ndarray:
-    """Bring the performance of another model at the same points into the row order of the first.
+    """Put the performance of another model at the same points beside the rows of the first.
 
-    Only rows that are scored count. Points that coincide are taken in the order of their file. Coordinates may differ
-    by 1e-5 degrees (1 m: other digits were printed) where the rows are in one order; where they are not, by nothing.
+    Points that coincide are taken in the order of their file. Coordinates may differ by 1e-5 degrees (1 m: other digits
+    were printed) where the rows are in one order; where they are not, by nothing. A row without a performance may be
+    missing in the other table.
 
     Args:
         first: the table whose order counts.
         other: a table of another model.
 
     Returns:
-        (N,) performance of the other, for the N scored rows of the first.
+        (R,) performance of the other for the R rows of the first; NaN where one of them has no performance.
 
     Raises:
         ValueError: if they are not the same points.
     """
-    rows, other_rows = np.flatnonzero(first.kept), np.flatnonzero(other.kept)
+    performance = np.full(len(first.kept), np.nan)
     points, other_points = _points(first), _points(other)
-    if len(points) == len(other_points):
-        apart = np.abs(points - other_points)
-        apart[:, 1] = np.minimum(apart[:, 1], 360 - apart[:, 1])
-        if (apart <= 1e-5).all():
-            return other.performance[other_rows]
-    # stable: points that coincide keep the order of their file
-    order, other_order = (np.lexsort((p[:, 1], p[:, 0])) for p in (points, other_points))
-    if not np.array_equal(points[order], other_points[other_order]):
-        count, other_count = (Counter(map(tuple, p.tolist())) for p in (points, other_points))
-        table, missing = (first, count - other_count) if count - other_count else (other, other_count - count)
-        mine = (rows, points) if table is first else (other_rows, other_points)
-        row = next(int(row) for row, point in zip(*mine, strict=True) if tuple(point.tolist()) in missing)
+    for mine, theirs in ((first.located, other.located), (first.kept, other.kept)):
+        if mine.sum() == theirs.sum():
+            apart = np.abs(points[mine] - other_points[theirs])
+            apart[:, 1] = np.minimum(apart[:, 1], 360 - apart[:, 1])
+            if (apart <= 1e-5).all():
+                performance[mine] = other.performance[theirs]
+                return np.where(first.kept, performance, np.nan)
+    rows, other_rows = np.flatnonzero(first.located), np.flatnonzero(other.located)
+    places, place_of = np.unique(np.concatenate([points[rows], other_points[other_rows]]), axis=0, return_inverse=True)
+    place_of, other_place_of = np.split(place_of.reshape(-1), [len(rows)])
+
+    def counts(*which: Any) -> list[np.ndarray]:
+        both = zip((place_of, other_place_of), which, strict=True)
+        return [np.bincount(of[rows], minlength=len(places)) for of, rows in both]
+
+    # where one table has more rows, those without a performance may be what it has more
+    unequal = np.not_equal(*counts(slice(None), slice(None)))
+    keep, other_keep = first.kept[rows] | ~unequal[place_of], other.kept[other_rows] | ~unequal[other_place_of]
+    count, other_count = counts(keep, other_keep)
+    if (count != other_count).any():
+        table, more, at, theirs = (
+            (first, count > other_count, place_of, rows)
+            if (count > other_count).any()
+            else (other, other_count > count, other_place_of, other_rows)
+        )
+        row = int(theirs[np.flatnonzero(more[at] & table.kept[theirs])[0]])
         raise ValueError(
             f"Expected the same points in {first.path} and {other.path}, but got ({table.lat[row]:.9g}, "
             f"{table.lon[row]:.9g}) more often in one than in the other, {place(table.path, row)}."
         )
-    performance = np.empty(len(rows))
-    performance[order] = other.performance[other_rows][other_order]
-    return performance
+    rows, other_rows = rows[keep], other_rows[other_keep]
+    # stable: points that coincide keep the order of their file
+    order, other_order = (np.argsort(of, kind="stable") for of in (place_of[keep], other_place_of[other_keep]))
+    performance[rows[order]] = other.performance[other_rows[other_order]]
+    return np.where(first.kept, performance, np.nan)
 
 
 def _points(table: PredictionTable) -> np.ndarray:
-    """(N, 2) latitude and longitude within [-180, 180) of the rows that are scored."""
+    """(R, 2) latitude and longitude within [-180, 180)."""
     lon = np.where((table.lon >= -180) & (table.lon < 180), table.lon, np.mod(table.lon + 180, 360) - 180)
-    return np.stack([table.lat, lon], axis=1)[table.kept].round(9)  # a whole turn costs the last digits
+    return np.stack([table.lat, lon], axis=1).round(9)  # a whole turn costs the last digits

@@ -3,15 +3,18 @@
 import io
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pyarrow import parquet
 
-from geobias_torch import cli, maps
+from geobias_torch import cli, maps, regions
 from geobias_torch.cli import main
 
 PUBLISHED = Path(os.environ.get("GEOBIAS_PUBLISHED", "../shared/data/published"))
@@ -185,6 +188,7 @@ def test_bad_tables_give_one_line_and_no_file(folder, capsys, command, content, 
         (("preds.csv", "--radius", "10km", "--sectors", "x"), "invalid int value"),
         (("preds.csv", "--radius", "10km", "--show", "spad"), "invalid choice"),
         (("preds.csv", "--radius", "10km", "--lat", "nord"), "Expected the column `nord` for the latitude"),
+        (("nameless.csv", "--radius", "10km"), "or name it with `--lat`"),
         (("preds.csv", "--radius", "10km", "--value", "lat"), "different columns"),
         ((".", "--radius", "10km"), "but got the folder ."),
         (("no.csv", "--radius", "10km"), "but got no file no.csv"),
@@ -197,12 +201,13 @@ def test_bad_tables_give_one_line_and_no_file(folder, capsys, command, content, 
     ],
 )
 def test_bad_arguments_give_one_line_and_no_file(folder, capsys, arguments, error):
+    write_table("nameless.csv", header="nord,ost,hit")
     status, out, err = run(capsys, "score", *arguments)
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert error in err
     assert err.count("\n") == 1
-    assert os.listdir() == ["preds.csv"]
+    assert sorted(os.listdir()) == ["nameless.csv", "preds.csv"]
 
 
 def test_outputs_are_checked_before_the_work(folder, capsys, monkeypatch):
@@ -238,6 +243,38 @@ def test_compare(folder, capsys):
     assert value in lines[row + 1].split()
 
 
+def test_compare_leaves_out_what_one_table_lacks(folder, capsys):
+    write_table("other.csv", seed=1)
+    lines, others = (Path(name).read_text().splitlines() for name in ("preds.csv", "other.csv"))
+    for name, text in (("preds_part.csv", lines), ("other_part.csv", others)):
+        Path(name).write_text("\n".join(text[:5] + text[8:]))
+    others[5], lines[6], others[7] = others[5][:-1], lines[6][:-1], others[7][:-1] + "NA"
+    Path("preds.csv").write_text("\n".join(lines))
+    Path("other.csv").write_text("\n".join([others[0], *reversed(others[1:])]))
+    arguments = ("--radius", "100km", "--json", "out.json")
+    status, out, err = run(capsys, "compare", "preds.csv", "other.csv", *arguments)
+    assert (status, err) == (0, "")
+    said = "197 scored; dropped: 0 without a location, {} without a performance, {} without a performance in another"
+    assert said.format(1, 2) in out
+    assert said.format(2, 1) in out
+    content = json.loads(Path("out.json").read_text())
+    status, part, _ = run(capsys, "compare", "preds_part.csv", "other_part.csv", *arguments)
+    assert "197 rows read, 197 scored; dropped: 0 without a location, 0 without a performance\n" in part
+    expected = [model["scores"] for model in json.loads(Path("out.json").read_text())]
+    assert [model["scores"] for model in content] == [pytest.approx(scores) for scores in expected]
+
+
+def test_percent_is_said_and_has_no_spad(folder, capsys):
+    write_table("percent.csv", header="lat,lon,accuracy", transform=lambda hit: 87.5 * hit)
+    status, out, err = run(capsys, "score", "percent.csv", "--radius", "100km")
+    assert status == 0
+    assert "SPAD was left out" in out
+    assert err == (
+        "warning: `accuracy` of percent.csv is expected within [0, 1], but goes up to 87.5: these look like percent: "
+        "divide by 100.\n"
+    )
+
+
 def test_compare_wants_the_same_points(folder, capsys):
     lines = Path("preds.csv").read_text().splitlines()
     lines[7] = "10,20,1"
@@ -258,6 +295,56 @@ def test_a_bar_is_seen_on_a_terminal_only(folder, monkeypatch):
         monkeypatch.setattr(sys, "stderr", stream)
         assert main(["score", "preds.csv", "--radius", "100km"]) == 0
         assert ("scoring preds.csv" in stream.getvalue()) == terminal
+
+
+def test_the_bar_says_how_long_a_long_stage_will_take(folder, monkeypatch):
+    monkeypatch.setattr(regions, "MAX_PAIRS", 8000)
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert main(["score", "preds.csv", "--radius", "100km"]) == 0
+    assert re.search(r"scoring preds.csv, 00:0\d left", stream.getvalue())
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from pathlib import Path
+from geobias_torch import cli
+from geobias_torch.files import replacing
+
+def write(content, path):
+    with replacing(path) as temporary:
+        temporary.write_text("half")
+        print(len(list(Path().glob(".*.part"))), flush=True)
+        os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+        threading.Event().wait(60)
+
+cli.write_json = write
+sys.exit(cli.main(["score", "preds.csv", "--radius", "100km", "--json", "out.json", "--local", "out.csv"]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are ended in another way there")
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupted_run_says_so_and_leaves_no_file(folder, name, status):
+    environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    command = [sys.executable, "-c", INTERRUPTED, name]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (status, "1\n")
+    assert re.fullmatch(r"error: (interrupted|told to end)\n", done.stderr)
+    assert os.listdir() == ["preds.csv"]
+
+
+def test_signals_are_as_before_after_a_run(folder, capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    run(capsys, "score", "preds.csv", "--radius", "100km")
+    assert signal.getsignal(signal.SIGTERM) is before
+    # no signals are looked for where there are none: not in the main thread
+    thread = threading.Thread(target=lambda: statuses.append(main(["score", "preds.csv", "--radius", "100km"])))
+    statuses = []
+    thread.start()
+    thread.join()
+    assert statuses == [0]
 
 
 def test_version_and_help(capsys):

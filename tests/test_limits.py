@@ -1,9 +1,12 @@
 """Arguments beyond any use: one clear error; and outputs of the command line, all or none."""
 
+import numpy as np
 import pytest
+import torch
 
 import geobias_torch.cli as cli
 from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid
+from geobias_torch.performance import hit, log_odds, true_class_probability, within
 
 
 @pytest.mark.parametrize("partition", [DistanceLag(1e-12), ScaleGrid(1e-12)])
@@ -16,6 +19,16 @@ def test_patches_too_narrow_to_count_are_refused(partition):
 def test_sectors_without_end_are_refused():
     with pytest.raises(ValueError, match="Expected `n`, the number of sectors, to be at most 10000, but got 10001"):
         DirectionSector(10_001)
+
+
+@pytest.mark.parametrize("function", [hit, true_class_probability, log_odds])
+def test_predictions_that_are_no_tensors(function):
+    with pytest.raises(TypeError, match=r"Expected `logits` to be a tensor, but got ndarray: torch\.as_tensor"):
+        function(np.zeros((2, 3)), torch.tensor([0, 1]))
+    with pytest.raises(TypeError, match="Expected `target` to be a tensor, but got list"):
+        function(torch.zeros(2, 3), [0, 1])
+    with pytest.raises(TypeError, match="Expected `pred` to be a tensor, but got list"):
+        within([0.5], torch.zeros(1), 0.1)
 
 
 def test_an_output_that_fails_takes_the_others_with_it(tmp_path, monkeypatch, capsys):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from pickle import UnpicklingError
 from typing import NoReturn
 
 import lightning.pytorch as pl
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 
 __all__ = ["build"]
@@ -31,6 +36,23 @@ class _Parser(LightningArgumentParser):
         self.exit(2, f"error: {message}\n")
 
 
+class _CLI(LightningCLI):
+    """Refuses, before anything is built, to go on without the checkpoint that is needed."""
+
+    def before_instantiate_classes(self) -> None:
+        if self.subcommand is None:
+            return
+        path = self.config[self.subcommand].get("ckpt_path")
+        if path is None and self.subcommand != "fit":
+            self.parser.error(
+                f"Expected `--ckpt_path`, the checkpoint to {self.subcommand} with, but got none: "
+                "the weights would be random."
+            )
+        words = ("best", "last", "hpc")  # Lightning's, besides addresses
+        if path and path not in words and ":" not in str(path) and not Path(path).exists():
+            self.parser.error(f"Expected `--ckpt_path` to be a checkpoint, but got no file {path}.")
+
+
 def build(argv: ArgsType = None, *, run: bool = True) -> LightningCLI:
     """Put together what a configuration names, and run its subcommand unless told not to.
 
@@ -50,7 +72,7 @@ def build(argv: ArgsType = None, *, run: bool = True) -> LightningCLI:
         >>> type(cli.model).__name__, type(cli.datamodule).__name__
         ('RegressionTask', 'AirportsDataModule')
     """
-    return LightningCLI(
+    return _CLI(
         pl.LightningModule,
         pl.LightningDataModule,
         subclass_mode_model=True,
@@ -67,12 +89,36 @@ def build(argv: ArgsType = None, *, run: bool = True) -> LightningCLI:
 
 
 def main(argv: ArgsType = None) -> None:
-    """Run ``geobias-train``; exits with 2 on a wrong or misspelt option.
+    """Run ``geobias-train``; exits with 2 and one line on a wrong or misspelt option, file or setting.
 
     Args:
         argv: arguments instead of those of the process.
     """
-    build(argv)
+    try:
+        build(argv)
+    except Exception as error:
+        reason = next(filter(None, map(_reason, _causes(error))), None)
+        if reason is None:  # nobody's setting, but a defect: all of it is of use
+            raise
+        print(f"error: {' '.join(reason.split())}", file=sys.stderr)
+        raise SystemExit(2) from error
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what led to it, the first cause first: others wrap what a class says about its arguments."""
+    if error is not None:
+        yield from _causes(error.__cause__ or error.__context__)
+        yield error
+
+
+def _reason(error: BaseException) -> str | None:
+    """What an error says to whoever wrote the configuration; None where it is about the code."""
+    text = str(error)
+    if isinstance(error, (ValueError, TypeError, ImportError)):
+        return text if text.startswith("Expected ") and not text.startswith("Expected a <") else None
+    if isinstance(error, UnpicklingError) or text.startswith("Error(s) in loading state_dict"):
+        return f"Expected `--ckpt_path` to be a checkpoint of the configured model, but got this: {text[:200]}"
+    return text if isinstance(error, (OSError, MisconfigurationException)) else None
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -33,14 +33,19 @@ class RegressionTask(pl.LightningModule):
         encoder: position encoding with ``dim`` and ``forward(lat, lon) -> (encoding, located)``.
         geobias: scores of the held-out points, per epoch.
         geobias_loss: called with (performance, regions), such as `geobias_torch.losses.SRELoss`; None = none.
-        weight: of the geo-bias term.
+        weight: of the geo-bias term, >= 0.
         tolerance: largest error that is good, in the unit of the target.
         bandwidth: softness of that limit in the loss, in the unit of the target.
         hidden: width of the network.
         layers: blocks of the network.
         dropout: in the network.
+        activation: of the network, "relu" or "gelu".
+        plain: a network without skips and LayerNorm, see `FFN`.
         lr: learning rate at the start.
         weight_decay: of AdamW.
+
+    Raises:
+        ValueError: if ``weight`` is negative.
 
     Example:
         >>> import torch
@@ -63,13 +68,17 @@ class RegressionTask(pl.LightningModule):
         hidden: int = 256,
         layers: int = 3,
         dropout: float = 0.0,
+        activation: Literal["relu", "gelu"] = "relu",
+        plain: bool = False,
         lr: float = 1e-3,
         weight_decay: float = 1e-3,
     ) -> None:
         super().__init__()
+        if not weight >= 0:
+            raise ValueError(f"Expected `weight` >= 0: a negative one would teach geo-bias, but got {weight}.")
         self.encoder = encoder
         dim: Any = encoder.dim
-        self.network = FFN(dim, 1, hidden=hidden, layers=layers, dropout=dropout)
+        self.network = FFN(dim, 1, hidden=hidden, layers=layers, dropout=dropout, activation=activation, plain=plain)
         self.geobias = geobias
         self.geobias_loss = geobias_loss
         self.r2 = R2Score()

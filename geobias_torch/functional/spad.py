@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from geobias_torch.bounds import within_bounds
 from geobias_torch.geometry import check_coordinates
 from geobias_torch.histograms import as_performance
 
@@ -45,7 +47,8 @@ def spad(
         partitionings: number of grids S, rows and columns uniform in 1 .. max_rows, 1 .. max_cols.
         max_rows: largest number of rows.
         max_cols: largest number of columns.
-        value_range: what performance can be; it is rescaled to [0, 1].
+        value_range: what performance can be; it is rescaled to [0, 1]. Values outside by no more than 1e-6 of its width
+            are rounding, and taken for the bound.
         exhaustive: instead of a sample take every third number of rows and of columns: 1, 4, ..., 100.
         seed: of the sample; the same for all models that are compared.
 
@@ -86,17 +89,27 @@ def spad(
 
 
 def _rescale(values: Tensor, value_range: tuple[float, float]) -> Tensor:
-    low, high = value_range
-    if not low < high:
+    low, high = check_value_range(value_range)
+    where, way_out = said_of(value_range)
+    values = within_bounds(values.to(torch.float64), (low, high), where, way_out=way_out)
+    return (values - low) / (high - low)
+
+
+def check_value_range(value_range: tuple[float, float]) -> tuple[float, float]:
+    """The range as two finite numbers that ascend."""
+    try:
+        low, high = (float(bound) for bound in value_range)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not -math.inf < low < high < math.inf:
         raise ValueError(f"Expected `value_range` as (low, high), but got {value_range}.")
-    outside = (values < low) | (values > high)
-    if outside.any():
-        row, column = outside.nonzero()[0].tolist()
-        raise ValueError(
-            f"Expected `performance` within `value_range` = ({low:g}, {high:g}), but got "
-            f"{float(values[row, column]):.6g} at row {row}: give the range of your performance as `value_range`."
-        )
-    return (values.to(torch.float64) - low) / (high - low)
+    return low, high
+
+
+def said_of(value_range: tuple[float, float]) -> tuple[str, str]:
+    """How `within_bounds` names the range, and the way out, where performance is outside."""
+    low, high = value_range
+    return f"`value_range` = ({low:g}, {high:g})", "give the range of your performance as `value_range`"
 
 
 def _grids(partitionings: int, max_rows: int, max_cols: int, exhaustive: bool, seed: int) -> list[tuple[int, int]]:

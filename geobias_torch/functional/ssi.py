@@ -47,8 +47,8 @@ def spatial_self_information(
     Args:
         performance: (N,) or (N, R) real values, 1 = good; ``None``: unmarked, the pattern of the locations alone.
         regions: M ROIs over the N points.
-        coding: values of the members (background is 0): ``"signed"``: -1/+1 (default for two-valued performance);
-            ``"centred"``: minus the members' mean (default otherwise); ``"raw"``.
+        coding: values of the members (background is 0): ``"signed"``: -1/+1 (default for two-valued performance, of
+            each column by itself); ``"centred"``: minus the members' mean (default otherwise); ``"raw"``.
         k: number of neighbours; ties at the k-th distance share what is left of k.
         background: ``"fibonacci"``: lattice on the cap; ``"concentric"``: the rings of the published code.
         background_ratio: background points per member; 0: the pure pattern of performance.
@@ -127,7 +127,6 @@ def _score(performance: Any | None, regions: Regions, options: SSIOptions) -> tu
         performance, coding = torch.ones(regions.num_points), "raw"
     performance = check_performance(performance, regions)
     values = performance if performance.ndim == 2 else performance[:, None]
-    coding = coding or _default_coding(values)
     graph = regions.graph(
         k=options.k,
         background=options.background,
@@ -135,7 +134,7 @@ def _score(performance: Any | None, regions: Regions, options: SSIOptions) -> tu
         max_members=options.max_members,
         ties=options.ties,
     )
-    pattern = _Pattern.of(_signed(values) if coding == "signed" else values, graph, coding == "centred")
+    pattern = _Pattern.of(*_coded(values, coding), graph)
     permuted = options.null == "permutation"
     mean, variance = pattern.permutation_moments() if permuted else pattern.value_scheme_moments(options.k)
     # the variance is what is left of larger terms: below this share of them it is rounding noise
@@ -171,17 +170,22 @@ def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"Expected `{name}` to be one of {choices}, but got {value!r}.")
 
 
-def _default_coding(values: Tensor) -> str:
-    """Two-valued performance is coded -1/+1; asked of all points, so that every ROI is coded alike."""
-    low, high = (values.amin(), values.amax()) if values.numel() else (0, 0)
-    return "signed" if bool(((values == low) | (values == high)).all()) and bool(low < high) else "centred"
+def _coded(values: Tensor, coding: str | None) -> tuple[Tensor, Tensor]:
+    """Values (N, R), -1/+1 in the columns to be signed, and which columns (R,) are to be centred.
 
-
-def _signed(values: Tensor) -> Tensor:
-    low, high = values.amin(), values.amax()
-    if values.numel() and not bool(((values == low) | (values == high)).all()):
+    By default a column with two values is signed; asked of all its points, so that every ROI is coded alike.
+    """
+    none, every = (torch.full(values.shape[1:], answer, device=values.device) for answer in (False, True))
+    if coding in ("centred", "raw") or not values.numel():
+        return values, every if coding == "centred" else none
+    low, high = values.amin(dim=0), values.amax(dim=0)
+    two = ((values == low) | (values == high)).all(dim=0)
+    if coding == "signed" and not two.all():
         raise ValueError('Expected `performance` with two values for coding="signed", but got more.')
-    return torch.where(values == high, 1.0, -1.0).to(values.dtype)
+    signed = every if coding == "signed" else two & (low < high)
+    plus_minus = torch.where(values == high, 1.0, -1.0).to(values.dtype)
+    # signs have no gradient: no graph where there is nothing else
+    return plus_minus if signed.all() else torch.where(signed, plus_minus, values), ~signed
 
 
 @dataclass(frozen=True)
@@ -194,14 +198,14 @@ class _Pattern:
     values: Tensor  # (N, R) before centring
 
     @classmethod
-    def of(cls, values: Tensor, graph: Graph, centre: bool) -> _Pattern:
+    def of(cls, values: Tensor, centred: Tensor, graph: Graph) -> _Pattern:
         values = values.to(torch.float64)
         roi = graph.roi
         z = values[graph.segments.members.long()]
         pattern = cls(z, graph, roi, values)
-        if not centre:
+        if not centred.any():
             return pattern
-        mean = pattern._per_roi(z) / graph.segments.sizes.clamp(min=1)[:, None]
+        mean = centred * pattern._per_roi(z) / graph.segments.sizes.clamp(min=1)[:, None]
         return cls(z - mean[roi], graph, roi, values)
 
     def _per_roi(self, values: Tensor) -> Tensor:

@@ -61,8 +61,8 @@ class SRELoss(nn.Module):
 
     Raises:
         ValueError: on an option outside its range, performance of the wrong shape, with NaN or infinite, or outside
-            [0, 1] with ``bins="probability"``.
-        TypeError: if a partition is not callable or regions are not `Regions`.
+            [0, 1] with ``bins="probability"`` by more than rounding (1e-6), which is clipped but keeps its gradient.
+        TypeError: if a partition is not callable, regions are not `Regions` or performance is no tensor.
 
     Example:
         >>> import torch
@@ -169,6 +169,10 @@ class SRELoss(nn.Module):
     def _check(self, performance: Tensor, regions: Regions) -> None:
         if not isinstance(regions, Regions):
             raise TypeError(f"Expected `regions` to be Regions, but got {type(regions).__name__}.")
+        if not isinstance(performance, Tensor):
+            raise TypeError(
+                f"Expected `performance` to be a tensor with a gradient, but got {type(performance).__name__}."
+            )
         if performance.ndim != 1 or len(performance) != regions.num_points:
             raise ValueError(
                 f"Expected `performance` of shape (N,) with N = {regions.num_points}, the points of `regions`, "
@@ -178,11 +182,3 @@ class SRELoss(nn.Module):
         if wrong.any():
             row = int(wrong.nonzero()[0])
             raise ValueError(f"Expected `performance` to be finite, but got {performance[row].item()} at row {row}.")
-        if self.bins == "probability":
-            outside = (performance.detach() < 0) | (performance.detach() > 1)
-            if outside.any():
-                row = int(outside.nonzero()[0])
-                raise ValueError(
-                    "Expected `performance` within [0, 1] with bins='probability', "
-                    f"but got {performance[row].item()} at row {row}."
-                )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,7 +30,8 @@ SCORES = ("sg_sre", "dl_sre", "ds_sre", "u_ssi", "m_ssi", "spad")
 class GeoBiasScores(PointMetric):
     r"""The six geo-bias scores of one model, with noise floors, on one geometry.
 
-    Every point is the centre of an ROI. Higher = more biased; score minus floor is what noise does not explain.
+    Every point is the centre of an ROI. Higher = more biased; score minus floor is what noise does not explain:
+    :func:`~geobias_torch.metrics.excess`.
 
     ``compute()`` returns a dict of 0-dim float64 tensors: ``sg_sre, dl_sre, ds_sre`` (scale-grid, distance-lag and
     direction-sector SRE), ``u_ssi, m_ssi`` (unmarked and marked SSI), each also with ``_floor`` (its noise floor) and
@@ -56,19 +57,22 @@ class GeoBiasScores(PointMetric):
         prefix: put before every key.
         kwargs: of :class:`torchmetrics.Metric`.
 
+    Attributes:
+        progress: called with the share of the ROIs that is done, where there are too many to be scored at once.
+
     Raises:
         ValueError: for lengths out of range or above the radius, unknown scores, and in ``compute`` for performance
-            outside [0, 1] where ``"spad"`` is among the scores.
+            outside [0, 1] by more than rounding (1e-6) where ``"spad"`` is among the scores.
 
     Example:
         >>> import torch
-        >>> from geobias_torch.metrics import GeoBiasScores
+        >>> from geobias_torch.metrics import GeoBiasScores, excess
         >>> generator = torch.Generator().manual_seed(0)
         >>> lat, lon = 40 + 5 * torch.rand(2, 300, generator=generator)
         >>> metric = GeoBiasScores(radius=0.03, scores=("dl_sre", "ds_sre"))
         >>> metric.update((lon > 42).float(), lat=lat, lon=lon)
         >>> values = metric.compute()
-        >>> bool(values["ds_sre"] > 2 * values["ds_sre_floor"])
+        >>> bool(excess(values)["ds_sre_excess"] > values["ds_sre_floor"])
         True
 
     References:
@@ -101,6 +105,7 @@ class GeoBiasScores(PointMetric):
             )
         memberships(torch.zeros(1), bins)  # refuses bins that are none before an epoch is spent
         self.scores, self.prefix = select(scores, SCORES), prefix
+        self.progress: Callable[[float], None] | None = None
         self.weights = None if weights is None else to_tensor("weights", weights)
         partitions: dict[str, Partition] = {
             "sg_sre": ScaleGrid(self.scale),
@@ -120,9 +125,9 @@ class GeoBiasScores(PointMetric):
         """Global scores, as described with the class."""
         points = self.points()
         if "spad" in self.scores:
-            points.check_range((0, 1), '[0, 1] for "spad"', "leave it out of `scores`")
+            points = points.within((0, 1), '[0, 1] for "spad"', "leave it out of `scores`")
         regions = self.regions_of(points, self.radius)
-        local = local_scores(points, regions, self._plan)
+        local = local_scores(points, regions, self._plan, self.progress)
         weights = check_weights(self.weights, points)
         values: dict[str, Tensor] = {}
         for name in (*self._plan.partitions, *self._plan.ssi):

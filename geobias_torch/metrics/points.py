@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from geobias_torch.bounds import within_bounds
 from geobias_torch.convert import to_tensor
 from geobias_torch.geometry import check_coordinates, coordinate_tensor, warn_odd_coordinates
 from geobias_torch.regions import Regions
@@ -30,14 +31,10 @@ class Points:
     lat_given: Tensor  # (rows,) float64, NaN where missing
     lon_given: Tensor
 
-    def check_range(self, value_range: tuple[float, float], what: str, way_out: str) -> None:
-        """Refuse performance outside a range, naming the row that the caller gave."""
-        low, high = value_range
-        outside = (self.performance < low) | (self.performance > high)
-        if outside.any():
-            row, which = self.place[outside].min(dim=0)
-            value = float(self.performance[outside][which])
-            raise ValueError(f"Expected `performance` within {what}, but got {value:.6g} at row {int(row)}: {way_out}.")
+    def within(self, bounds: tuple[float, float], where: str, way_out: str = "") -> Points:
+        """The points with their performance as `within_bounds` gives it; an error names the row that was given."""
+        performance = within_bounds(self.performance, bounds, where, way_out=way_out, rows=self.place)
+        return replace(self, performance=performance)
 
     def spread(self, local: Tensor) -> Tensor:
         """Per-point results (N,) in the order of the rows given, NaN in rows that were dropped; on the CPU."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,8 +58,10 @@ class LocalScores:
         return reduce_scores(local, weights=weights), reduce_scores(floor, weights=weights).value
 
 
-def local_scores(points: Points, regions: Regions, plan: LocalPlan) -> LocalScores:
-    """Compute everything that ``plan`` names for every ROI."""
+def local_scores(
+    points: Points, regions: Regions, plan: LocalPlan, progress: Callable[[float], None] | None = None
+) -> LocalScores:
+    """Compute everything that ``plan`` names for every ROI; ``progress`` is told the share that is done."""
     performance = points.performance
     names = ["members", "performance", "constant"]
     names += [f"{name}{suffix}" for name in (*plan.partitions, *plan.ssi) for suffix in ("", "_floor")]
@@ -67,6 +70,7 @@ def local_scores(points: Points, regions: Regions, plan: LocalPlan) -> LocalScor
     def put(name: str, rows: Tensor | slice, values: Tensor) -> None:
         columns[name][rows] = values.detach().to("cpu", torch.float64)
 
+    done = 0
     for rows, block in in_blocks(regions):
         values = performance.to(block.lat.device)
         if plan.partitions:
@@ -82,6 +86,9 @@ def local_scores(points: Points, regions: Regions, plan: LocalPlan) -> LocalScor
             score, floor = score_and_floor(values if marked else None, block, options)
             put(name, rows, score)
             put(f"{name}_floor", rows, floor)
+        done += len(block)
+        if progress is not None:
+            progress(done / len(regions))
     return LocalScores(columns)
 
 
@@ -105,6 +112,27 @@ def spad_scores(points: Points) -> dict[str, Tensor]:
         for i in range(0, _SPAD_SHUFFLES, step)
     ]
     return {"spad": score, "spad_floor": torch.cat(floors).mean(), "spad_se": error}
+
+
+def excess(scores: Mapping[str, Any]) -> dict[str, Any]:
+    r"""What the noise floor does not explain of every score: compare models by this.
+
+    .. math:: \mathrm{excess} = \mathrm{score} - \mathrm{floor}
+
+    Args:
+        scores: what ``compute()`` or ``local()`` of :class:`~geobias_torch.metrics.GeoBiasScores` returns; any mapping
+            with numbers, arrays or tensors ``<score>`` and ``<score>_floor``.
+
+    Returns:
+        ``<score>_excess`` for every score with a floor. Higher = more biased; NaN where a score is NaN.
+
+    Example:
+        >>> from geobias_torch.metrics import excess
+        >>> excess({"val/spad": 19.0, "val/spad_floor": 17.0, "val/spad_se": 0.1})
+        {'val/spad_excess': 2.0}
+    """
+    names = [key.removesuffix("_floor") for key in scores if key.endswith("_floor")]
+    return {f"{name}_excess": scores[name] - scores[f"{name}_floor"] for name in names}
 
 
 def check_weights(weights: Tensor | None, points: Points) -> Tensor | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from geobias_torch.functional.spad import spad
+from geobias_torch.functional.spad import check_value_range, said_of, spad
 from geobias_torch.metrics.points import PointMetric
 
 
@@ -56,20 +56,16 @@ class SPAD(PointMetric):
             "partitionings": partitionings,
             "max_rows": max_rows,
             "max_cols": max_cols,
-            "value_range": value_range,
+            "value_range": check_value_range(value_range),
             "exhaustive": exhaustive,
             "seed": seed,
         }
-        spad(
-            [0.5 * sum(value_range)], lat=[45.0], lon=[45.0], **{**self.options, "exhaustive": False}
-        )  # checks the options
+        # checks the options
+        spad([self.options["value_range"][0]], lat=[45.0], lon=[45.0], **{**self.options, "exhaustive": False})
 
     def compute(self) -> Tensor:
         """SPAD, 0-dim float64; NaN without points."""
-        points = self.points()
-        low, high = value_range = self.options["value_range"]
-        points.check_range(
-            value_range, f"`value_range` = ({low:g}, {high:g})", "give the range of your performance as `value_range`"
-        )
+        value_range = self.options["value_range"]
+        points = self.points().within(value_range, *said_of(value_range))
         score, self._local = spad(points.performance, lat=points.lat, lon=points.lon, **self.options)
         return score

@@ -24,24 +24,21 @@ class _SRE(PointMetric):
         radius: float,
         partition: Partition,
         bins: Bins,
-        smoothing: float,
-        prior: float,
-        min_patch_size: int,
-        min_patches: int,
-        min_roi_size: int,
-        drop_constant: bool,
+        options: SREOptions,
         weights: Any,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.radius, self.weights = radius, None if weights is None else to_tensor("weights", weights)
         memberships(torch.zeros(1), bins)  # refuses bins that are none before an epoch is spent
-        options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
         self._plan = LocalPlan({"sre": partition}, options, bins)
 
     def compute(self) -> Tensor:
         """Global score, 0-dim float64; NaN where no ROI counts."""
         points = self.points()
+        bins = self._plan.bins
+        if isinstance(bins, str) and bins == "probability":
+            points = points.within((0, 1), '[0, 1] for bins="probability"')
         local = local_scores(points, self.regions_of(points, self.radius), self._plan)
         (value, _, _), _ = local.reduce("sre", self._plan, check_weights(self.weights, points))
         self._local = points.spread(local.columns["sre"])
@@ -100,10 +97,8 @@ class ScaleGridSRE(_SRE):
     ) -> None:
         radius = check_arc("radius", radius)
         partition = ScaleGrid(check_arc("scale", part_of(radius, 2) if scale is None else scale, radius))
-        super().__init__(
-            radius, partition, bins, smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant,
-            weights, **kwargs,
-        )  # fmt: skip
+        options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
+        super().__init__(radius, partition, bins, options, weights, **kwargs)
 
 
 class DistanceLagSRE(_SRE):
@@ -155,10 +150,8 @@ class DistanceLagSRE(_SRE):
     ) -> None:
         radius = check_arc("radius", radius)
         partition = DistanceLag(check_arc("lag", part_of(radius, 5) if lag is None else lag, radius))
-        super().__init__(
-            radius, partition, bins, smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant,
-            weights, **kwargs,
-        )  # fmt: skip
+        options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
+        super().__init__(radius, partition, bins, options, weights, **kwargs)
 
 
 class DirectionSectorSRE(_SRE):
@@ -208,7 +201,6 @@ class DirectionSectorSRE(_SRE):
         weights: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            check_arc("radius", radius), DirectionSector(sectors), bins, smoothing, prior, min_patch_size, min_patches,
-            min_roi_size, drop_constant, weights, **kwargs,
-        )  # fmt: skip
+        radius, partition = check_arc("radius", radius), DirectionSector(sectors)
+        options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
+        super().__init__(radius, partition, bins, options, weights, **kwargs)

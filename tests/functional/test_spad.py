@@ -101,12 +101,41 @@ def test_few_points():
     assert float(spad([1.0, 0.0], lat=[0.0, 50.0], lon=[0.0, 50.0], partitionings=1).standard_error) == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("value_range", [(0, 1), (-50, 150)])
+def test_values_rounded_beyond_the_range_are_its_bounds_and_keep_their_gradient(dtype, value_range):
+    lat, lon = scenes.points("clustered", 40)
+    low, high = value_range
+    plain = low + (high - low) * torch.tensor(scenes.hits("clustered", 40), dtype=dtype)
+    rounded = torch.where(plain == high, plain + 4e-7 * (high - low), plain - 4e-7 * (high - low))
+    assert ((rounded > high) | (rounded < low)).all()
+    scores, gradients = [], []
+    for values in (plain, rounded):
+        performance = values.clone().requires_grad_()
+        score = spad(performance, lat=lat, lon=lon, value_range=value_range, partitionings=10).score
+        score.backward()
+        scores.append(score.detach())
+        gradients.append(performance.grad)
+    torch.testing.assert_close(scores[1], scores[0], rtol=0, atol=0)
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=0)
+    assert gradients[1].abs().max() > 0
+
+
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
         ({"partitionings": 0}, r"Expected `partitionings` to be an integer >= 1, but got 0"),
         ({"max_rows": 1.5}, r"Expected `max_rows` to be an integer >= 1, but got 1.5"),
         ({"max_cols": True}, r"Expected `max_cols` to be an integer >= 1, but got True"),
+        ({"value_range": (0, np.inf)}, r"Expected `value_range` as \(low, high\), but got \(0, inf\)"),
+        ({"value_range": 1}, r"Expected `value_range` as \(low, high\), but got 1"),
+        (
+            {"performance": [1.0, 1.00001]},
+            r"within `value_range` = \(0, 1\), but got 1.0000\d* at row 1: give",
+        ),
+        ({"performance": [0.0, 87.5]}, r"but got 87.5 at row 1: these look like percent: divide by 100\."),
+        ({"performance": [-1.0, 87.5]}, r"but got -1 at row 0: give the range of your performance as `value_range`\."),
+        ({"performance": ["a", "b"]}, r"Expected `performance` to hold numbers, but got <U1"),
         ({"value_range": (1, 1)}, r"Expected `value_range` as \(low, high\), but got \(1, 1\)"),
         ({"performance": [0.0, 1.5]}, r"within `value_range` = \(0, 1\), but got 1.5 at row 1: give the range"),
         ({"performance": [0.0, np.nan]}, r"Expected `performance` to be finite, but got nan at row 1"),
@@ -117,5 +146,5 @@ def test_few_points():
 )
 def test_refused(keywords, message):
     keywords = {"performance": [0.0, 1.0], "lat": [40.0, 41.0], "lon": [0.0, 1.0], **keywords}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         spad(keywords.pop("performance"), **keywords)

@@ -350,6 +350,27 @@ def test_default_coding():
     same(spatial_self_information(real, regions), spatial_self_information(real, regions, coding="centred"))
 
 
+def test_every_column_is_coded_by_its_own_values():
+    """A table of hits and probabilities side by side, or of hits written in different ways."""
+    regions = regions_of("clustered")
+    hits = torch.from_numpy(scenes.hits("clustered", 50))
+    columns = [hits, torch.from_numpy(scenes.probabilities("clustered", 50)), 5 * hits - 3, torch.ones(50).double()]
+    together = spatial_self_information(torch.stack(columns, dim=1), regions)
+    for i, column in enumerate(columns):
+        torch.testing.assert_close(together[:, i], spatial_self_information(column, regions), equal_nan=True)
+    two = torch.stack([columns[0], columns[2]], dim=1)
+    signed = spatial_self_information(two, regions, coding="signed")
+    torch.testing.assert_close(signed[:, 0], signed[:, 1], equal_nan=True)
+    assert signed.isfinite().any()
+
+
+@pytest.mark.parametrize("coding", [None, "signed", "centred", "raw"])
+def test_no_points(coding):
+    regions = Regions.from_points(lat=[], lon=[], radius=0.1)
+    assert spatial_self_information(torch.zeros(0), regions, coding=coding).shape == (0,)
+    assert spatial_self_information(torch.zeros(0, 3), regions, coding=coding).shape == (0, 3)
+
+
 REFUSED = [
     ({"performance": torch.tensor([1.0, np.nan])}, r"Expected `performance` to be finite, but got nan at row 1"),
     ({"performance": torch.ones(3)}, r"Expected `performance` of shape \(2,\) or \(2, R\), but got shape \(3,\)"),

@@ -255,14 +255,41 @@ def test_refused_partitions():
         ([[0.5], [0.5], [0.5]], r"got \(3, 1\)"),
         ([0.5, float("nan"), 0.5], "finite, but got nan at row 1"),
         ([0.5, 0.5, float("inf")], "finite, but got inf at row 2"),
-        ([0.5, 0.5, 1.5], r"within \[0, 1\] with bins='probability', but got 1.5 at row 2"),
+        ([0.5, 0.5, 1.5], r'within \[0, 1\] for bins="probability", but got 1.5 at row 2'),
         ([-0.5, 0.5, 0.5], "but got -0.5 at row 0"),
+        ([50.0, 87.5, 100.0], "but got 50 at row 0: these look like percent: divide by 100."),
     ],
 )
 def test_refused_performance(performance, match):
     regions = Regions.from_points(lat=[50.0, 51.0, 52.0], lon=[0.0] * 3, radius=RADIUS)
     with pytest.raises(ValueError, match=match):
         SRELoss(DistanceLag(0.01))(torch.tensor(performance), regions)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("estimator", ["excess", "kl"])
+def test_a_probability_rounded_beyond_one_is_one_and_keeps_its_gradient(dtype, estimator):
+    regions, partition = one_roi([10, 10])
+    plain = torch.tensor([0.0] * 5 + [1.0] * 15, dtype=dtype)
+    rounded = torch.where(plain == 1, plain + 2e-7, plain - 2e-7)
+    assert (rounded > 1).sum() == 15
+    losses, gradients = [], []
+    for values in (plain, rounded):
+        performance = values.clone().requires_grad_()
+        loss = SRELoss(partition, estimator=estimator)(performance, regions)
+        loss.backward()
+        losses.append(loss.detach())
+        gradients.append(performance.grad)
+    assert torch.equal(*losses)
+    assert torch.equal(*gradients)
+    assert (gradients[1][:10] < 0).all()
+
+
+@pytest.mark.parametrize("performance", [np.full(3, 0.5), [0.5, 0.5, 0.5], None])
+def test_performance_that_is_no_tensor(performance):
+    regions = Regions.from_points(lat=[50.0, 51.0, 52.0], lon=[0.0] * 3, radius=RADIUS)
+    with pytest.raises(TypeError, match=f"to be a tensor with a gradient, but got {type(performance).__name__}"):
+        SRELoss(DistanceLag(0.01))(performance, regions)
 
 
 def test_refused_regions():

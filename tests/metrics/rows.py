@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from geobias_torch import search
 from geobias_torch.metrics import (
     SPAD,
     DirectionSectorSRE,
@@ -42,6 +43,27 @@ def fed(metric, *batches):
     for batch in batches:
         metric.update(batch["performance"], **{name: x for name, x in batch.items() if name != "performance"})
     return metric
+
+
+class Walks:
+    """Counts the searches for members, which is where the time goes."""
+
+    def __init__(self, monkeypatch):
+        self.count = 0
+        original = search.Search.walk
+
+        def walk(*args, **keywords):
+            self.count += 1
+            return original(*args, **keywords)
+
+        monkeypatch.setattr(search.Search, "walk", walk)
+
+    def during(self, metric, rows):
+        metric.reset()
+        fed(metric, rows)
+        before = self.count
+        metric.compute()
+        return self.count - before
 
 
 def bits(values):

@@ -15,7 +15,7 @@ from geobias_torch.functional import (
     spatial_relative_entropy,
     spatial_self_information,
 )
-from geobias_torch.metrics import GeoBiasScores
+from geobias_torch.metrics import GeoBiasScores, excess
 from tests import scenes
 from tests.metrics.rows import bits, check_tables, chosen, fed, rows_of, table
 from tests.reference import geometry, reduce, sre, ssi
@@ -287,6 +287,18 @@ def test_a_choice_of_scores_and_a_prefix():
         columns = [key for key in COLUMNS if key.startswith((*scores, "lat", "lon", "members", "performance"))]
         assert list(table(metric)) == columns
         check_tables(table(metric), {key: table(every)[key] for key in columns})
+
+
+def test_excess_of_the_scores_and_of_their_table():
+    metric = fed(GeoBiasScores(RADIUS, prefix="val/"), rows_of())
+    values, local = metric.compute(), metric.local()
+    above, rows_above = excess(values), excess(local)
+    assert list(above) == [f"val/{name}_excess" for name in (*LOCAL_SCORES, "spad")]
+    assert list(rows_above) == [f"{name}_excess" for name in LOCAL_SCORES]
+    for name in LOCAL_SCORES:
+        assert torch.equal(above[f"val/{name}_excess"], values[f"val/{name}"] - values[f"val/{name}_floor"])
+        close(rows_above[f"{name}_excess"], local[name] - local[f"{name}_floor"])
+    assert excess({}) == {}
 
 
 def test_performance_of_any_size_where_spad_is_not_asked_for():

@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from geobias_torch import search
 from geobias_torch.metrics import DistanceLagSRE
 from tests import scenes
-from tests.metrics.rows import METRICS, RADIUS, SIZES, bits, check_tables, chosen, every_metric, fed, rows_of, table
+from tests.metrics.rows import (
+    METRICS,
+    RADIUS,
+    SIZES,
+    Walks,
+    bits,
+    check_tables,
+    chosen,
+    every_metric,
+    fed,
+    rows_of,
+    table,
+)
 
 # ------------------------------------------------------------------ batches and order
 
@@ -174,27 +185,6 @@ def test_index_is_given_always_or_never():
 # ------------------------------------------------------------------ one geometry
 
 
-class Walks:
-    """Counts the searches for members, which is where the time goes."""
-
-    def __init__(self, monkeypatch):
-        self.count = 0
-        original = search.Search.walk
-
-        def walk(*args, **keywords):
-            self.count += 1
-            return original(*args, **keywords)
-
-        monkeypatch.setattr(search.Search, "walk", walk)
-
-    def during(self, metric, rows):
-        metric.reset()
-        fed(metric, rows)
-        before = self.count
-        metric.compute()
-        return self.count - before
-
-
 @pytest.mark.parametrize("metric", [name for name in METRICS if name != "spad"])
 def test_an_epoch_over_the_same_coordinates_searches_nothing(metric, monkeypatch):
     walks, epochs = Walks(monkeypatch), METRICS[metric]()
@@ -216,9 +206,6 @@ def test_an_epoch_over_the_same_coordinates_searches_nothing(metric, monkeypatch
         assert bits(fed(METRICS[metric](), moved).compute()) == bits(epochs.compute())
     assert walks.during(epochs, chosen(moved, slice(1, 60))) == first
     assert walks.during(epochs, chosen(moved, slice(1, 60))) == 0
-    # without the geometry of the last epoch it would have been searched
-    epochs._geometry = None
-    assert walks.during(epochs, chosen(moved, slice(1, 60))) == first
 
 
 # ------------------------------------------------------------------ what is refused

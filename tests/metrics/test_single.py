@@ -197,9 +197,29 @@ def test_spad_equals_the_reference():
 
 def test_values_outside_the_range_are_found_in_the_rows_given():
     rows = rows_of()
-    rows["performance"][41] = -0.25
+    rows["performance"][[50, 41]] = -0.25
     with pytest.raises(ValueError, match=r"within `value_range` = \(0, 1\), but got -0.25 at row 41"):
         fed(SPAD(), rows).compute()
+    with pytest.raises(ValueError, match=r'within \[0, 1\] for bins="probability", but got -0.25 at row 41'):
+        fed(DistanceLagSRE(RADIUS, bins="probability"), rows).compute()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        SPAD,
+        lambda: GeoBiasScores(RADIUS, min_patch_size=2),
+        lambda: DistanceLagSRE(RADIUS, bins="probability", min_patch_size=2),
+    ],
+)
+def test_probabilities_rounded_beyond_one_are_one(make):
+    rows = rows_of()
+    plain = fed(make(), rows).compute()
+    rounded = rows | {"performance": np.where(rows["performance"] > 0, np.float32(1.0000001), -1e-7)}
+    assert bits(fed(make(), rounded).compute()) == bits(plain)
+    percent = rows | {"performance": 100 * rows["performance"]}
+    with pytest.raises(ValueError, match=r"but got 100 at row \d+: these look like percent: divide by 100\."):
+        fed(make(), percent).compute()
 
 
 # ------------------------------------------------------------------ together
@@ -231,9 +251,18 @@ def test_neighbourhood_by_neighbourhood(metric, monkeypatch):
     plain = fed(METRICS[metric](), rows)
     expected = plain.compute()
     monkeypatch.setattr(regions, "MAX_PAIRS", 2500)
+    blocks, original = [], Regions.neighbourhoods
+
+    def counted(self):
+        for which, block in original(self):
+            blocks.append(len(which))
+            yield which, block
+
+    monkeypatch.setattr(Regions, "neighbourhoods", counted)
     streamed = fed(METRICS[metric](), rows)
     close(streamed.compute(), expected)
-    assert not streamed._geometry[2].fits()
+    assert sum(blocks) == 100
+    assert len(blocks) > 3
     close(streamed.local(), plain.local())
 
 
@@ -284,6 +313,8 @@ def test_next_to_no_rows(metric):
         (SPAD, {"partitionings": 0}, "Expected `partitionings` to be an integer >= 1, but got 0"),
         (SPAD, {"max_cols": 0, "exhaustive": True}, "Expected `max_cols` to be an integer >= 1, but got 0"),
         (SPAD, {"value_range": (1, 0)}, r"Expected `value_range` as \(low, high\), but got \(1, 0\)"),
+        (SPAD, {"value_range": (0, np.inf)}, r"Expected `value_range` as \(low, high\), but got \(0, inf\)"),
+        (SPAD, {"value_range": None}, r"Expected `value_range` as \(low, high\), but got None"),
     ],
 )
 def test_refused_when_given(make, keywords, message):

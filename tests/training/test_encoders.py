@@ -119,6 +119,15 @@ def test_a_block_by_hand():
     torch.testing.assert_close(ffn(x), ffn.last(norm(x + torch.nn.functional.gelu(linear(x)))))
 
 
+def test_a_plain_ffn_is_linear_and_activation_in_turn():
+    ffn = FFN(in_features=4, out_features=2, hidden=4, layers=2, activation="gelu", plain=True)
+    x = torch.randn(3, 4)
+    expected = x
+    for block in ffn.blocks:
+        expected = torch.nn.functional.gelu(block.transform[0](expected))
+    torch.testing.assert_close(ffn(x), ffn.last(expected))
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"), [({"layers": -1}, "`layers` of at least 0"), ({"activation": "sine"}, "but got 'sine'")]
 )

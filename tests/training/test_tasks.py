@@ -146,3 +146,8 @@ def test_it_learns(tmp_path):
     trainer(tmp_path, max_epochs=10, limit_val_batches=0).fit(task, loader(points, steps=10))
     after = trainer(tmp_path).validate(task, held_out_loader(points), verbose=False)[0]["val/r2"]
     assert after > max(before, 0.5)
+
+
+def test_a_negative_weight_is_refused():
+    with pytest.raises(ValueError, match="`weight` >= 0: a negative one would teach geo-bias, but got -1"):
+        make_task(weight=-1.0)

@@ -15,7 +15,8 @@ _ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 class FFN(nn.Module):
     """Blocks of [Linear, activation, dropout, skip where the sizes match, LayerNorm], then a plain Linear.
 
-    Weights start Xavier-uniform, biases at 0.
+    Weights start Xavier-uniform, biases at 0. With ``plain`` the blocks have neither skip nor LayerNorm: such a network
+    learns the fine scales of an encoding late, and so memorises less of its training rows.
 
     Args:
         in_features: size of the input, shape (N, in_features).
@@ -25,6 +26,7 @@ class FFN(nn.Module):
         dropout: share of the activations dropped in training, in [0, 1).
         activation: "relu" or "gelu".
         final_activation: "relu" also activates the result, as TorchSpatial does; None leaves it as it is.
+        plain: blocks of [Linear, activation, dropout] only.
 
     Example:
         >>> import torch
@@ -42,6 +44,7 @@ class FFN(nn.Module):
         dropout: float = 0.0,
         activation: Literal["relu", "gelu"] = "relu",
         final_activation: Literal["relu"] | None = None,
+        plain: bool = False,
     ) -> None:
         super().__init__()
         if layers < 0:
@@ -49,7 +52,9 @@ class FFN(nn.Module):
         if activation not in _ACTIVATIONS:
             raise ValueError(f"Expected `activation` to be one of {sorted(_ACTIVATIONS)}, but got {activation!r}.")
         sizes = [in_features] + [hidden] * layers
-        self.blocks = nn.Sequential(*(_Block(i, o, dropout, _ACTIVATIONS[activation]()) for i, o in pairwise(sizes)))
+        self.blocks = nn.Sequential(
+            *(_Block(i, o, dropout, _ACTIVATIONS[activation](), plain) for i, o in pairwise(sizes))
+        )
         self.last = nn.Linear(sizes[-1], out_features)
         self.final = nn.ReLU() if final_activation == "relu" else nn.Identity()
         for module in self.modules():
@@ -63,11 +68,11 @@ class FFN(nn.Module):
 
 
 class _Block(nn.Module):
-    def __init__(self, in_features: int, out_features: int, dropout: float, activation: nn.Module) -> None:
+    def __init__(self, in_features: int, out_features: int, dropout: float, activation: nn.Module, plain: bool) -> None:
         super().__init__()
         self.transform = nn.Sequential(nn.Linear(in_features, out_features), activation, nn.Dropout(dropout))
-        self.norm = nn.LayerNorm(out_features)
-        self.skip = in_features == out_features
+        self.norm = nn.Identity() if plain else nn.LayerNorm(out_features)
+        self.skip = in_features == out_features and not plain
 
     def forward(self, x: Tensor) -> Tensor:
         transformed = self.transform(x)
