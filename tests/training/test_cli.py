@@ -100,7 +100,7 @@ def test_tensorboard(tmp_path):
     ("before", "after", "complaint"),
     [
         ("scale: 0.05}}", "scal: 0.05}}", "model.geobias_loss.partition: Option 'scal' is not accepted"),
-        ("weight: 3.0", "wieght: 3.0", "model: Option 'wieght' is not accepted"),
+        ("    weight: ", "    wieght: ", "model: Option 'wieght' is not accepted"),
         ("max_epochs:", "max_epoch:", "does not accept option 'trainer.max_epoch'"),
         ("split: random", "splitt: random", "data: Option 'splitt' is not accepted"),
         ("losses.SRELoss", "losses.SRELos", "model.geobias_loss: module 'geobias_torch.losses' has no attribute"),
