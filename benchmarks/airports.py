@@ -1,6 +1,6 @@
 """Does the geo-bias loss lower geo-bias, and what does it cost? Three seeds, two splits, against a control.
 
-Start: ``python -m benchmarks.airports`` (about 20 minutes on 2 cores). Every run is configs/airports_geobias.yaml with
+Start: ``python -m benchmarks.airports`` (about 15 minutes on 2 cores). Every run is configs/airports_geobias.yaml with
 the same steps and the same batches; what differs is the loss on the ROI samples:
 
 - none;
@@ -9,12 +9,18 @@ the same steps and the same batches; what differs is the loss on the ROI samples
 - control: 1 - mean performance of the same ROI samples, at the same weight. It pulls up the same places without looking
   at geography inside them, so what SRELoss does beyond it is what the geo-bias term is worth.
 
-Seed = split, start weights and batches. The settings were found with seeds 0 to 2, so others are used here. Scored on
-the held-out points with the settings of the configuration.
+Seed = split, start weights and batches. Scored on the held-out points with the settings of the configuration.
+
+How these settings came about: about 75 configurations of encoders and networks that either memorise the training rows
+or cannot resolve the fine scales did not lower the excess (seeds 0 to 6); then 40 runs on seeds 0 to 2 led to a network
+without LayerNorm and skips on fine scales (configs/airports_geobias.yaml), where it fell by 26 to 28 %. All settings, the
+side included, were fixed before the seeds used here were run. A dozen further runs on seeds 1 and 2 (64 ROIs a step,
+softer limits, weights up to 1.5, the KL form) gained no more.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import platform
@@ -42,7 +48,7 @@ from training.cli import build
 from training.data import Batch
 
 CONFIG = "configs/airports_geobias.yaml"
-SPLITS, SEEDS, LOSSES = ("random", "block"), (3, 4, 5), ("none", "SRELoss", "two-sided", "control")
+SPLITS, SEEDS, LOSSES = ("random", "block"), (20, 21, 22), ("none", "SRELoss", "two-sided", "control")
 SCORES = ("sg_sre", "dl_sre", "ds_sre")
 RESULTS = Path("benchmarks/results/airports.json")
 COLUMNS = ("r2", "hit", "worst_tenth", *SCORES, *(f"{score}_excess" for score in SCORES))
@@ -160,9 +166,12 @@ def markdown(rows: list[dict], machine: dict[str, str]) -> str:
 
 def main() -> int:
     """Run everything, print and write the table; 1 if a bound does not hold."""
+    parser = argparse.ArgumentParser(description="Geo-bias of the airports with and without the loss.")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each (default 2)")
+    workers = parser.parse_args().workers
     check_loss()
     jobs = list(product(SPLITS, SEEDS, LOSSES))
-    rows = each(run, jobs)
+    rows = each(run, jobs, workers)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     machine = {"machine": f"{platform.machine()} CPU", "python": platform.python_version(), "torch": torch.__version__}
     machine |= {"lightning": pl.__version__, "commit": commit}
@@ -176,9 +185,9 @@ def main() -> int:
     return 0 if all(bound["holds"] for bound in checked) else 1
 
 
-def each(function: Callable, jobs: list[tuple]) -> list:
-    """Results in the order of the jobs, two at a time, one thread each."""
-    with ProcessPoolExecutor(max_workers=2) as pool:
+def each(function: Callable, jobs: list[tuple], workers: int = 2) -> list:
+    """Results in the order of the jobs, so many at a time, one thread each."""
+    with ProcessPoolExecutor(max_workers=workers) as pool:
         futures = [pool.submit(function, *job) for job in jobs]
         return [future.result() for future in tqdm(futures, desc="runs", file=sys.stderr)]
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import lightning.pytorch as pl
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
 
 __all__ = ["build"]
 
@@ -78,6 +78,8 @@ def build(argv: ArgsType = None, *, run: bool = True) -> LightningCLI:
         subclass_mode_model=True,
         subclass_mode_data=True,
         auto_configure_optimizers=False,  # a task brings its own
+        # the configuration of a run is kept beside its log; where nothing is run there is no place for it
+        save_config_callback=SaveConfigCallback if run else None,
         save_config_kwargs={"overwrite": True},
         trainer_defaults={
             "logger": {"class_path": "lightning.pytorch.loggers.CSVLogger", "init_args": {"save_dir": "runs"}}

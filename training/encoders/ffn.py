@@ -15,8 +15,7 @@ _ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 class FFN(nn.Module):
     """Blocks of [Linear, activation, dropout, skip where the sizes match, LayerNorm], then a plain Linear.
 
-    Weights start Xavier-uniform, biases at 0. With ``plain`` the blocks have neither skip nor LayerNorm: such a network
-    learns the fine scales of an encoding late, and so memorises less of its training rows.
+    Weights start Xavier-uniform, biases at 0. With ``plain`` the blocks have neither skip nor LayerNorm.
 
     Args:
         in_features: size of the input, shape (N, in_features).
