@@ -13,9 +13,9 @@ Seed = split, start weights and batches. Scored on the held-out points with the 
 
 How these settings came about: about 75 configurations of encoders and networks that either memorise the training rows
 or cannot resolve the fine scales did not lower the excess (seeds 0 to 6); then 40 runs on seeds 0 to 2 led to a network
-without LayerNorm and skips on fine scales (configs/airports_geobias.yaml), where it fell by 26 to 28 %. All settings, the
-side included, were fixed before the seeds used here were run. A dozen further runs on seeds 1 and 2 (64 ROIs a step,
-softer limits, weights up to 1.5, the KL form) gained no more.
+without LayerNorm and skips on fine scales (configs/airports_geobias.yaml), where it fell by 26 to 28 %. All settings,
+the side included, were fixed before the seeds used here were run. A dozen further runs on seeds 1 and 2 (64 ROIs a
+step, softer limits, weights up to 1.5, the KL form) gained no more.
 """
 
 from __future__ import annotations
