@@ -1,0 +1,89 @@
+"""The faults of a chain as columns of a table, as far as the detectors are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from judges.chains import ReasoningChain
+from judges.embeddings import Encoder
+
+__all__ = ["CONTRASTED", "FAULTS", "FaultColumns"]
+
+FAULTS = ("conclusion_first", "false_tool", "injection", "restated", "narrowing", "alternatives")
+"""Told by the chain alone."""
+CONTRASTED = ("generic", "misattribution", "stereotype")
+"""Told by a bank of chains of other locations."""
+
+
+class FaultColumns:
+    r"""The detectors that are there, and what each says of a chain.
+
+    Args:
+        contrast: file of a bank of chains; without it the detectors that need one are left out.
+        encoder: of the bank; by default MiniLM.
+
+    Attributes:
+        names: the columns.
+        missing: detectors that are left out, and why.
+        contrast: the bank, if there is one.
+
+    Example:
+        >>> from judges.chains import parse_chain
+        >>> columns = FaultColumns()
+        >>> chain, reference = parse_chain("- I checked Google Maps.\n- Red soil."), parse_chain("- Tea.")
+        >>> values, spans = columns.of(chain, reference, "UG")
+        >>> values["false_tool"], spans["false_tool"]
+        (1.0, [[0, 24]])
+    """
+
+    def __init__(self, contrast: Path | None = None, encoder: Encoder | None = None) -> None:
+        self.contrast: Any = None
+        self.missing: dict[str, str] = {}
+        self.detectors: dict[str, Callable[[ReasoningChain], Any]] = {}
+        module = _detectors()
+        for name in FAULTS:
+            if hasattr(module, name):
+                self.detectors[name] = getattr(module, name)
+            else:
+                self.missing[name] = "this installation has no detector"
+        if contrast is None:
+            self.missing |= dict.fromkeys(CONTRASTED, "needs --contrast")
+        elif module is None or not hasattr(module, "Contrast"):
+            self.missing |= dict.fromkeys(CONTRASTED, "this installation has no detector")
+        else:
+            self.contrast = module.Contrast(contrast, encoder)
+        self.names = (*self.detectors, *(CONTRASTED if self.contrast else ()))
+
+    def of(
+        self, chain: ReasoningChain, reference: ReasoningChain, country: str | None
+    ) -> tuple[dict[str, float | None], dict[str, list[list[int]]]]:
+        """The value of each detector in [0, 1], None where it cannot tell, and where the text shows it.
+
+        Args:
+            chain: with its restatements marked.
+            reference: by whose text the bank is drawn from.
+            country: the true one, if known.
+        """
+        found = {name: detect(chain) for name, detect in self.detectors.items()}
+        if self.contrast:
+            found["misattribution"] = self.contrast.misattribution(chain, reference.text, country)
+            found["stereotype"] = self.contrast.stereotype(chain, country)
+        values = {name: fault.value for name, fault in found.items()}
+        if self.contrast:
+            texts = [point.text for point in chain.points if not point.restated]
+            generic = [value for value in self.contrast.generic(texts, reference.text, country) if value == value]
+            values["generic"] = math.fsum(generic) / len(generic) if generic else None
+        spans = {name: [list(span) for span in fault.spans] for name, fault in found.items() if fault.spans}
+        return {name: values[name] for name in self.names}, spans
+
+
+def _detectors() -> ModuleType | None:
+    try:
+        import judges.faults as module
+    except ImportError:
+        return None
+    return module

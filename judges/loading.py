@@ -1,0 +1,58 @@
+"""Bring in what the models of the judges need: optional packages, and the device of this process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+import torch
+
+__all__ = ["import_extra", "local_device"]
+
+
+def import_extra(name: str) -> ModuleType:
+    """The module of a package that only the judges need.
+
+    Args:
+        name: the module, such as "transformers".
+
+    Returns:
+        The imported module.
+
+    Raises:
+        ImportError: if it is not installed, naming the command that installs it.
+
+    Example:
+        >>> from judges.loading import import_extra
+        >>> import_extra("no_such_module")
+        Traceback (most recent call last):
+        ImportError: This judge needs `no_such_module`: pip install 'geobias-torch[judge]'
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise  # the package is there, but something it needs is not: its own message says more
+        raise ImportError(f"This judge needs `{name}`: pip install 'geobias-torch[judge]'") from error
+
+
+def local_device(device: str | torch.device | None = None) -> torch.device:
+    """The device given, else this rank's GPU (``LOCAL_RANK``), else the CPU.
+
+    Args:
+        device: anything `torch.device` takes, or None.
+
+    Returns:
+        The device.
+
+    Example:
+        >>> from judges.loading import local_device
+        >>> local_device("cpu")
+        device(type='cpu')
+    """
+    if device is not None:
+        return torch.device(device)
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")

@@ -1,0 +1,109 @@
+"""Results of a long run, kept beside its output as they come, so that an interrupted run can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Unfinished", "replacing"]
+
+
+class Unfinished:
+    """A file of finished batches next to an output that is not there yet.
+
+    Its first line holds a key; what was kept under another key is thrown away. Every other line is a batch.
+
+    Args:
+        out: the output.
+        key: stands for the inputs and settings of the run.
+
+    Attributes:
+        path: the file.
+        batches: how many batches it holds.
+        replaced: whether a file of another key was there.
+
+    Example:
+        >>> import tempfile
+        >>> out = Path(tempfile.mkdtemp()) / "scores.jsonl"
+        >>> with Unfinished(out, "key") as first:
+        ...     first.add([{"id": "a"}, {"id": "b"}])
+        >>> with Unfinished(out, "key") as again:
+        ...     again.batches, list(again.records())
+        (1, [{'id': 'a'}, {'id': 'b'}])
+    """
+
+    def __init__(self, out: Path, key: str) -> None:
+        self.path = out.with_name(f"{out.name}.unfinished")
+        self.batches = 0
+        self._head = json.dumps({"key": key}).encode() + b"\n"
+        self._file = self.path.open("a+b")
+        self._file.seek(0)
+        head = self._file.readline()
+        self.replaced = head not in (self._head, b"")
+        end = self._file.tell()
+        if head != self._head:
+            self._file.truncate(0)
+            self._file.write(self._head)
+        else:
+            for line in self._file:
+                if not line.endswith(b"\n"):  # stopped while it was written
+                    self._file.truncate(end)
+                    break
+                end += len(line)
+                self.batches += 1
+        self._file.flush()
+
+    def add(self, batch: list[dict[str, Any]]) -> None:
+        """Keep a finished batch."""
+        self._file.write(json.dumps(batch, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+        self.batches += 1
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """All records, batch by batch."""
+        with self.path.open("rb") as file:
+            file.readline()
+            for line in file:
+                yield from json.loads(line)
+
+    def remove(self) -> None:
+        """Throw the file away."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Unfinished:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path in the same folder, which takes the place of `path` when the block ends without an error.
+
+    Args:
+        path: the file to write or to replace; a link keeps pointing at it.
+
+    Yields:
+        The path to write to.
+
+    Example:
+        >>> import tempfile
+        >>> out = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> with replacing(out) as temporary:
+        ...     _ = temporary.write_text("whole")
+        >>> out.read_text()
+        'whole'
+    """
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
