@@ -319,6 +319,7 @@ def write(content, path):
         os.kill(os.getpid(), getattr(signal, sys.argv[1]))
         threading.Event().wait(60)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without one
 cli.write_json = write
 sys.exit(cli.main(["score", "preds.csv", "--radius", "100km", "--json", "out.json", "--local", "out.csv"]))
 """

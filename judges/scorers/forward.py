@@ -11,8 +11,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-__all__ = ["Forward", "Layout", "Past", "batches", "packs"]
-
 # How rows on a kept cache are laid out; None: its states cannot be shared at all.
 Layout = Literal["packed", "padded", "equal"]
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from judges.rubrics import Rubric
 
-__all__ = ["Prompter", "common_prefix", "control_pattern", "inert"]
-
 _LABELS = (tuple("0123456789"), tuple("ABCDEFGHIJ"))
 # Role markers that templates write as plain text, and the openings of those written as tokens.
 _ROLES = (r"\b(?:system|user|assistant|human)\s*:", r"\[/?inst\]", r"<</?sys>>", r"#{2,}", r"<\|", r"\|>")

@@ -12,8 +12,6 @@ from torch import Tensor
 from judges.scorers.forward import Forward, Layout, Past, batches, packs
 from judges.scorers.prompts import common_prefix
 
-__all__ = ["PrefixReader", "out_of_memory"]
-
 # Tokens of a pack. A CPU has nothing to gain from more (measured: 128 to 1024), a GPU is not kept busy by fewer.
 _PACK_ON_CPU, _PACK = 256, 1024
 
