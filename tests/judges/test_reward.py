@@ -31,6 +31,10 @@ def make(table=TABLE, contrast=None, failing=(), **options):
     return ChainReward(judge, contrast=contrast or TableContrast(), **options)
 
 
+def texts(chains):
+    return [point.text for chain in chains for point in chain.points]
+
+
 def text(*points, answer="Uganda"):
     return "\n".join(f"- {point}" for point in points) + (f"\n\nConclusion: {answer}" if answer else "")
 
@@ -498,6 +502,14 @@ def test_odd_completions_do_not_crash():
     odd.append("I cannot say where this is.")
     values = call(make(), *odd)
     assert values == [0.0] * len(odd)
+    # Half a pair cannot be encoded; a judge would fail on it, for all completions of its call.
+    sent = []
+    reward = make()
+    reward._finder.judge = type(
+        "Encodes", (), {"score": lambda self, chains, _: sent.extend(map(str.encode, texts(chains)))}
+    )()
+    call(reward, text("\ud800 half a pair"))
+    assert sent == [b"? half a pair"]
 
 
 def test_twenty_thousand_tokens():
@@ -521,6 +533,7 @@ def test_pickles_its_configuration():
     assert again.__name__ == "chain_reward"
     assert again.weights == reward.weights
     assert len(again._memo) == 0
+    assert len(pickle.dumps(again)) == len(pickle.dumps(reward))  # what was judged is not carried along
     assert call(again, text("R0", "R1")) == value
     assert not isinstance(reward, torch.nn.Module)
 
