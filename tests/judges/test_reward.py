@@ -1,4 +1,5 @@
 import json
+import logging
 import math
 import pickle
 import random
@@ -425,7 +426,14 @@ def test_remembers_completions():
     assert len(reward.judge.scorer.calls) == 2
 
 
-def test_a_failing_judge_gives_none_is_counted_and_ends_the_run(caplog):
+def test_a_failing_judge_gives_none_is_counted_and_ends_the_run(caplog, monkeypatch):
+    # other libraries' set-up of logging, earlier in the process, must not hide the message
+    log = logging.getLogger("judges.reward")
+    monkeypatch.setattr(log, "disabled", False)
+    monkeypatch.setattr(log, "handlers", [caplog.handler])
+    monkeypatch.setattr(log, "propagate", False)
+    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
+    log.setLevel(logging.WARNING)
     counted, extra = [], []
     logs = {
         "log_metric": lambda name, value: counted.append((name, value)),
