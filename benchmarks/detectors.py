@@ -2,9 +2,12 @@
 
     python -m benchmarks.detectors [--half own|test|both] [--model FOLDER]
 
-Two halves of 15 examples a detector: one written by the authors of the detectors, on which each decision threshold is
-chosen (the one with the best F1, in the middle of the widest gap), and one written by somebody who knew the definitions
-alone, on which precision and recall count. Generic, misattribution and stereotype are held against the bank of 64
+Two halves of 15 examples a detector: one written by the authors of the detectors, on which each decision threshold
+is chosen (the one with the best F1, in the middle of the widest gap), and one written by somebody who knew the
+definitions alone. What counts as held out is the first run on that half, kept in ``detectors_first.json``:
+afterwards its errors were looked at and weaknesses mended, the rules of stereotype for sayings about a country
+among them, so that the later numbers are those of a regression test.
+Generic, misattribution and stereotype are held against the bank of 64
 chains with MiniLM; sufficiency is asked of SmolLM2-135M, which tests the mechanics only. Writes
 ``benchmarks/results/detectors.json`` and ``.md``.
 """
@@ -40,6 +43,7 @@ from judges.scorers import CausalLMScorer
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "judges" / "data"
 HALVES = {"own": DATA / "detectors_own.jsonl", "test": DATA / "detectors.jsonl"}
+FIRST = ROOT / "benchmarks" / "results" / "detectors_first.json"
 PRECISION, RECALL = 0.9, 0.8  # what a detector must reach on the test half
 
 Row = dict[str, Any]
@@ -150,14 +154,22 @@ def main() -> None:
 
 def markdown(table: dict[str, Row], halves: list[str]) -> list[str]:
     """The table, one line a detector."""
+    first = json.loads(FIRST.read_text())["test half, first run"]
     heads = [f"{half} {name}" for half in halves for name in ("precision", "recall")]
-    lines = ["| detector | above | " + " | ".join(heads) + " | bound |", "|---" * (len(heads) + 3) + "|"]
+    heads += ["first precision", "first recall", "bound first", "bound now"]
+    lines = ["| detector | above | " + " | ".join(heads) + " |", "|---" * (len(heads) + 2) + "|"]
     for name, row in table.items():
         cells = [f"{row[half][kind]:.2f}" for half in halves for kind in ("precision", "recall")]
-        last = row[halves[-1]]
-        held = "holds" if last["precision"] >= PRECISION and last["recall"] >= RECALL else "fails"
-        lines.append(f"| {name} | {row['threshold']:.2f} | " + " | ".join(cells) + f" | {held} |")
+        then = first.get(name)
+        cells += [f"{then[kind]:.2f}" if then else "" for kind in ("precision", "recall")]
+        cells += [held(then) if then else "", held(row[halves[-1]])]
+        lines.append(f"| {name} | {row['threshold']:.2f} | " + " | ".join(cells) + " |")
     return lines
+
+
+def held(one: Row) -> str:
+    """Whether a detector reaches both bounds."""
+    return "holds" if one["precision"] >= PRECISION and one["recall"] >= RECALL else "fails"
 
 
 def write(table: dict[str, Row], lines: list[str]) -> None:

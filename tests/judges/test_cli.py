@@ -237,6 +237,15 @@ def test_refusals_empty_chains_and_unknown_countries(folder, capsys):
     assert "of 0 chains whose true country is known" in out
 
 
+def test_the_candidate_may_know_the_place(folder, capsys):
+    write(folder / "c.jsonl", [{"id": "a", "text": "- Red soil.", "country": "Kenya", "lat": -1.3, "lon": 36.8}])
+    write(folder / "r.jsonl", [{"id": "a", "text": "- The soil is red."}])
+    assert run(capsys)[0] == 0
+    (record,) = read()
+    assert (record["country"], record["lat"], record["lon"]) == ("KE", -1.3, 36.8)
+    assert (record["guessed_country"], record["country_correct"]) == (None, False)
+
+
 # interrupted, and resumed
 
 
@@ -369,6 +378,21 @@ def test_batches_bound_what_is_scored_at_a_time(folder, capsys, monkeypatch):
     assert run(capsys, "--batch", "16")[0] == 0
     assert sizes == [16, 16, 8]
     assert len(scorer.calls) == 3
+
+
+def test_every_batch_starts_without_memories(folder, capsys, monkeypatch):
+    """What was read before would change the last digits, and with them the bytes of a resumed run."""
+    kept = []
+    mark = OneToAllJudge.mark
+
+    def counting(self, chains):
+        kept.append((len(self.scorer._memo), len(self.encoder._memo)))
+        return mark(self, chains)
+
+    monkeypatch.setattr(OneToAllJudge, "mark", counting)
+    assert run(capsys, "--batch", "16")[0] == 0
+    assert kept[::2] == [(0, 0)] * 3  # the command marks, then the judge
+    assert kept[1][1] > 0
 
 
 # errors

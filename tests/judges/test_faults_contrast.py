@@ -133,6 +133,11 @@ def test_misattribution_of_what_is_true_everywhere(real):
     assert real.misattribution(ReasoningChain.of([]), "", "UG") == Fault(0.0)
 
 
+def test_colours_must_be_shared():
+    contrast = Contrast(bank(("KE", ["white plates with digits"])), Words(), axioms=())
+    assert contrast.generic(["white plates", "yellow plates with digits"], "", "UG") == [1.0, 0.0]
+
+
 def test_stereotype():
     contrast = Contrast(bank(("KE", ["alpha beta"]), ("UG", ["gamma delta"])), Words(), axioms=())
     chain = ReasoningChain.of(["gamma delta", "alpha beta"])

@@ -541,7 +541,7 @@ def test_pickles_its_configuration():
     assert again.__name__ == "chain_reward"
     assert again.weights == reward.weights
     assert len(again._memo) == 0
-    assert len(pickle.dumps(again)) == len(pickle.dumps(reward))  # what was judged is not carried along
+    assert b"grouped_precision" not in pickle.dumps(reward)  # what was judged is not carried along
     assert call(again, text("R0", "R1")) == value
     assert not isinstance(reward, torch.nn.Module)
 
