@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from judges.countries import country_code
 from judges.json_answers import Fragment
-from judges.places import find_places, mask_places
+from judges.places import Place, find_places, mask_places
 from judges.sentences import mentions, words
 
 
@@ -53,7 +54,7 @@ REFUSAL = re.compile(
 # They conclude; the others do where the sentence does not say what is usual somewhere.
 _CONCLUDES = re.compile(
     r"\b(?:therefore|thus|hence|overall|altogether|conclude|conclusion|in summary|taken together|combined|final|answer|"
-    r"guess|i(?:'d|’d| would) (?:say|go with|place)|daher|insgesamt|donc|por lo tanto|portanto|quindi|dus)\b|"
+    r"guess|i(?:'d|’d| would) (?:say|go (?:with|for)|place)|daher|insgesamt|donc|por lo tanto|portanto|quindi|dus)\b|"
     r"итак|поэтому|следовательно|因此|所以|よって|したがって|لذلك|إذن",
     re.IGNORECASE,
 )
@@ -70,6 +71,15 @@ _USUAL = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
+_BEFORE_NAME = re.compile(
+    r"\b(?:the|most|likely|probably|(?:north|south|east|west|north-?east|north-?west|south-?east|south-?west)(?:ern)?|"
+    r"central|upper|lower|rural|somewhere in)\b",
+    re.IGNORECASE,
+)
+_AFTER_NAME = re.compile(r"\s*(?:[,;:.(–—-]|$|(?:with|in|near|most|very|probably|likely|for)\b)", re.IGNORECASE)
+_SO = re.compile(r"[,;] (?:and )?(?:so|therefore|thus|hence) ", re.IGNORECASE)
+# Where a clue is named too, the sentence is a point. (Terrain and climate also say whereabouts in a country.)
+_EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", "vehicles")
 
 
 def with_conclusion(parts: list[Fragment]) -> list[Fragment]:
@@ -78,10 +88,33 @@ def with_conclusion(parts: list[Fragment]) -> list[Fragment]:
         return parts
     last = parts[-1]
     named = [place for place in find_places(last.text) if place.countries and place.kind != "continent"]
-    says = _CONCLUDES.search(last.text) or (_IS_HERE.search(last.text) and not _USUAL.search(last.text))
+    says = _CONCLUDES.search(last.text) or (
+        not _USUAL.search(last.text) and (_IS_HERE.search(last.text) or _places_first(last.text, named))
+    )
     if named and (says or nothing_left(last.text)) and not REFUSAL.search(last.text):
-        return [*parts[:-1], replace(last, role="conclusion")]
+        return [*parts[:-1], *_evidence_and_conclusion(last)]
     return parts
+
+
+def _evidence_and_conclusion(last: Fragment) -> list[Fragment]:
+    """The last fragment as the conclusion; as a point and the conclusion where it is "red soil, so Kenya"."""
+    so = _SO.search(last.text)
+    # where markdown was taken out, the characters of the text are not those of the fragment
+    if so and last.end - last.start == len(last.text) and any(mentions(last.text[: so.start()])):
+        return [
+            replace(last, end=last.start + so.start(), text=last.text[: so.start()]),
+            replace(last, start=last.start + so.end(), text=last.text[so.end() :], role="conclusion"),
+        ]
+    return [replace(last, role="conclusion")]
+
+
+def _places_first(text: str, named: Sequence[Place]) -> bool:
+    """Whether a text is the name of a place with remarks, as in "Malta, probably near Rabat; fairly sure"."""
+    if not named or len({place.countries for place in named if place.kind == "country"}) > 1:
+        return False
+    start, end = named[0].span
+    alone = not _WORD.findall(_BEFORE_NAME.sub("", text[:start])) and _AFTER_NAME.match(text, end)
+    return bool(alone) and all(name not in _EVIDENCE for name, _, _ in mentions(text))
 
 
 def nothing_left(text: str) -> bool:
@@ -118,7 +151,8 @@ def _read(text: str, parts: Sequence[Fragment]) -> Conclusion:
     decided = _INSTEAD.split(said, maxsplit=1)[0]
     decided = decided if find_places(decided) else said
     single = [place for place in find_places(decided) if len(place.countries) == 1]
-    country = single[0].countries[0] if single else None
+    bare = (country_code(part.text.strip(" .")) for part in parts)  # a code says something where it stands alone
+    country = single[0].countries[0] if single else next(filter(None, bare), None)
     others = [place for place in single if place.countries[0] != country]
     if others and _OPTIONS.search(decided, single[0].span[1], others[-1].span[0]):
         country = None  # one of several

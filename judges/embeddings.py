@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from judges.isolation import isolated, refuse_live_pickle
-from judges.loading import import_extra, local_device
+from judges.loading import import_extra, local_device, refuse_placing
 from judges.memo import Memo
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class Encoder:
             raise TypeError(
                 f"Expected `model` to be a name, a folder or a SentenceTransformer, but got {type(model).__name__}."
             )
-        if self._live and device is not None:
-            raise ValueError("Expected no `device` with a live model: it stays where it is.")
+        refuse_placing(self._live, device=device)
         if batch_size < 1:
             raise ValueError(f"Expected `batch_size` of at least 1, but got {batch_size}.")
         self.model = model

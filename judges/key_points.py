@@ -13,7 +13,7 @@ import torch
 from judges.chains import ReasoningChain
 from judges.embeddings import Encoder
 from judges.isolation import isolated, refuse_live_pickle
-from judges.loading import import_extra, local_device
+from judges.loading import import_extra, local_device, refuse_placing
 from judges.one_to_all import OneToAllJudge, Similarity
 from judges.pairing import Side
 from judges.scorers.contract import Scorer
@@ -235,8 +235,7 @@ class LLMExtractor:
             raise TypeError(
                 f"Expected `model` to be a name, a folder or a pair (model, tokenizer), but got {type(model).__name__}."
             )
-        if self._live and device is not None:
-            raise ValueError("Expected no `device` with a live model: it stays where it is.")
+        refuse_placing(self._live, device=device)
         for name, value in (("max_new_tokens", max_new_tokens), ("batch_size", batch_size)):
             if value < 1:
                 raise ValueError(f"Expected `{name}` of at least 1, but got {value}.")

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import torch
 
-__all__ = ["import_extra", "local_device"]
+__all__ = ["import_extra", "local_device", "refuse_placing"]
 
 
 def import_extra(name: str) -> ModuleType:
@@ -56,3 +56,24 @@ def local_device(device: str | torch.device | None = None) -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     return torch.device("cpu")
+
+
+def refuse_placing(live: bool, **placing: object) -> None:
+    """Refuse to place a live model: it stays where and as it is.
+
+    Args:
+        live: whether the model is a live one, not a name or folder.
+        **placing: ``device``, and ``dtype`` where there is one; None where not given.
+
+    Raises:
+        ValueError: if something is given for a live model.
+
+    Example:
+        >>> from judges.loading import refuse_placing
+        >>> refuse_placing(True, device="cpu")
+        Traceback (most recent call last):
+        ValueError: Expected no `device` with a live model: it stays as it is.
+    """
+    if live and any(value is not None for value in placing.values()):
+        names = " and no ".join(f"`{name}`" for name in placing)
+        raise ValueError(f"Expected no {names} with a live model: it stays as it is.")

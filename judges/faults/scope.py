@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 from judges.chains import Point, ReasoningChain
@@ -39,11 +40,14 @@ def narrowing(chain: ReasoningChain) -> Fault:
     """
     found = [(_breadth(point), point.span) for point in chain.points]
     known = [(BREADTHS.index(breadth), span) for breadth, span in found if breadth]
-    pairs = [(a[0], b[0]) for a, b in itertools.combinations(known, 2)]
-    if not pairs:
+    if len(known) < 2:
         return Fault(None)
     wider = tuple(after[1] for before, after in itertools.pairwise(known) if after[0] < before[0])
-    return Fault(sum(after >= before for before, after in pairs) / len(pairs), wider)
+    earlier, narrowing_pairs = [0] * len(BREADTHS), 0  # counted by breadth: a long text has millions of pairs
+    for breadth, _ in known:
+        narrowing_pairs += sum(earlier[: breadth + 1])
+        earlier[breadth] += 1
+    return Fault(narrowing_pairs / math.comb(len(known), 2), wider)
 
 
 def _breadth(point: Point) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from judges.isolation import isolated, refuse_live_pickle
-from judges.loading import import_extra, local_device
+from judges.loading import import_extra, local_device, refuse_placing
 from judges.memo import Memo
 from judges.rubrics import SHARED_EVIDENCE, Rubric
 from judges.scorers.contract import LOW_MASS, OUT_OF_MEMORY, TOO_LONG, Outcome, Pair, PairScores, score_distinct
@@ -92,8 +92,7 @@ class CausalLMScorer:
             raise TypeError(
                 f"Expected `model` to be a name, a folder or a pair (model, tokenizer), but got {type(model).__name__}."
             )
-        if self._live and (device is not None or dtype is not None):
-            raise ValueError("Expected no `device` and no `dtype` with a live model: it stays as it is.")
+        refuse_placing(self._live, device=device, dtype=dtype)
         if read not in ("expectation", "argmax"):
             raise ValueError(f"Expected `read` to be 'expectation' or 'argmax', but got {read!r}.")
         if max_batch_tokens < 1:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from judges.isolation import isolated, refuse_live_pickle
-from judges.loading import import_extra, local_device
+from judges.loading import import_extra, local_device, refuse_placing
 from judges.memo import Memo
 from judges.scorers.contract import OUT_OF_MEMORY, TOO_LONG, Outcome, Pair, PairScores, score_distinct
 from judges.scorers.forward import batches
@@ -81,8 +81,7 @@ class CrossEncoderScorer:
             raise TypeError(
                 "Expected `model` to be a name, a folder, a CrossEncoder or a pair (model, tokenizer) of transformers."
             )
-        if self._live and (device is not None or dtype is not None):
-            raise ValueError("Expected no `device` and no `dtype` with a live model: it stays as it is.")
+        refuse_placing(self._live, device=device, dtype=dtype)
         if max_batch_tokens < 1:
             raise ValueError(f"Expected `max_batch_tokens` of at least 1, but got {max_batch_tokens}.")
         self.model = model

@@ -239,6 +239,38 @@ def test_support_is_no_conclusion(last):
     assert chain.conclusion is None
 
 
+@pytest.mark.parametrize(
+    ("last", "country"),
+    [
+        ("Malta, probably near Rabat; no doubt of the country.", "MT"),
+        ("Southern Saskatchewan, Canada, likely around Regina.", "CA"),
+        ("The Faroe Islands, likely on Streymoy.", "FO"),
+        ("I would go for central Serbia.", "RS"),
+        ("Answer: UG", "UG"),
+    ],
+)
+def test_a_name_with_remarks_below_a_list_is_the_conclusion(last, country):
+    chain = parse_chain(f"- Red soil.\n- Wooden poles.\n\n{last}")
+    assert [point.text for point in chain.points] == ["Red soil.", "Wooden poles."]
+    assert chain.conclusion.country == country
+
+
+@pytest.mark.parametrize(
+    "last", ["Brazil, Peru and Chile have such clouds.", "Japan, with its narrow poles.", "Kenya is hot."]
+)
+def test_other_names_that_come_first_are_points(last):
+    assert parse_chain(f"- Red soil.\n\n{last}").conclusion is None
+
+
+def test_evidence_in_the_sentence_that_concludes_is_kept():
+    text = "- Red soil and wooden poles, so Kenya."
+    chain = parse_chain(text)
+    assert [text[slice(*point.span)] for point in chain.points] == ["Red soil and wooden poles"]
+    assert (chain.conclusion.text, chain.conclusion.country) == ("Kenya.", "KE")
+    late = parse_chain("It is late, so Kenya.")
+    assert (late.points, late.conclusion.text) == ((), "It is late, so Kenya.")
+
+
 def test_a_conclusion_with_a_country_goes_before_one_without():
     chain = parse_chain("Answer: Kenya\n\n- Red soil\n\nConclusion: it was hard")
     assert (concluded(chain), said(chain)) == ("KE", ["Red soil"])

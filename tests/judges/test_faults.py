@@ -1,3 +1,4 @@
+import itertools
 import json
 from pathlib import Path
 
@@ -229,7 +230,16 @@ def test_any_text(text):
 def test_long_text():
     text = "- I could, rather than search, look at the road, which is not ignored. " * 2000
     for detect in (conclusion_first, false_tool, injection, alternatives):
-        assert detect(parse_chain(text)).value is not None
+        assert detect(parse_chain(text)) == Fault(0.0)
+
+
+def test_narrowing_counts_every_pair_of_a_long_chain():
+    breadths = [("Red soil as in Africa.", 2), ("Plates of Uganda.", 4), ("Hills of Kabale in Uganda.", 6)]
+    chosen = [breadths[i % 3] for i in range(30)]
+    pairs = [(a, b) for (_, a), (_, b) in itertools.combinations(chosen, 2)]
+    whole = ReasoningChain.of([text for text, _ in chosen])
+    assert narrowing(whole).value == sum(a <= b for a, b in pairs) / len(pairs)
+    assert narrowing(ReasoningChain.of([text for text, _ in chosen] * 700)).value == pytest.approx(2 / 3, abs=1e-3)
 
 
 def test_value_outside_its_range():

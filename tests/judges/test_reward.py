@@ -138,8 +138,9 @@ def test_min_value_and_generic_leave_a_point_unmatched():
 def test_a_failed_pair_is_left_out_of_both_sums():
     reward = make(failing=("lost",))
     found = parts_of(reward, text("alpha", "beta", "gamma", "lost", "delta"))
-    assert found["reward"] is not None
     assert found["parts"]["grouped_precision"] == pytest.approx((0.8 + 0.5) / 3)
+    assert found["parts"]["recall"] == pytest.approx((0.8 + 0.5 + 0) / 3)
+    assert found["reward"] == 0.43
 
 
 def test_several_references():
@@ -441,7 +442,7 @@ def test_a_failing_judge_gives_none_is_counted_and_ends_the_run(caplog, monkeypa
     }
     reward = make()
     reward._finder.judge = Dying(reward.judge, at=2)
-    assert call(reward, text("alpha"), text("gamma"), **logs)[0] is not None
+    assert call(reward, text("alpha"), text("gamma"), **logs) == [0.4, 0.25]
     assert ("chain_reward/failed", 0.0) in counted
     assert call(reward, text("beta"), text("alpha"), **logs) == [None, None]
     assert counted[-1] == ("chain_reward/failed", 2.0)
@@ -462,8 +463,7 @@ def test_none_for_the_one_that_cannot_be_scored():
     reward = make(failing=("lost",))
     seen = {}
     values = call(reward, text("alpha"), text("lost"), log_metric=seen.__setitem__)
-    assert values[1] is None
-    assert values[0] is not None
+    assert values == [0.4, None]
     assert seen["chain_reward/failed"] == 1
     assert seen["chain_reward/points"] == 1  # of the one that is scored
     assert parts_of(reward, text("lost"))["reason"] == "timeout"
