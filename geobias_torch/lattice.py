@@ -385,9 +385,8 @@ def _reverse(
     if count:
         start, settled = np.arange(b)[:, None] * (n + count) + n, is_settled.reshape(b, -1)[:, n:]
         for number in range(k):
-            of_lattice = (table[number].reshape(b, -1)[:, n:] for table in (targets, weights))
-            next(of_lattice)[:] = np.where(settled, flat.candidates[:, number] + start, -1)
-            next(of_lattice)[:] = settled
+            ends, ones = (table[number].reshape(b, -1)[:, n:] for table in (targets, weights))
+            ends[:], ones[:] = flat.candidates[:, number] + start, settled  # of weight 0 where they are not settled
     targets[slot, source], weights[slot, source] = target, weight
     reverse = np.zeros(len(source))
     for of_slot, weight_of_slot in zip(targets, weights, strict=True):
