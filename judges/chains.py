@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from judges.conclusions import REFUSAL, Conclusion, nothing_left, read_conclusion, with_conclusion
+from judges.contradiction import contradiction
+from judges.evidence import adds_nothing, evidence
 from judges.json_answers import Fragment
 from judges.parsing import fragments
 from judges.places import BREADTHS as BREADTHS
@@ -34,6 +36,10 @@ CATEGORIES = (
 
 SAME = 0.9
 """Cosine from which a point restates an earlier one."""
+
+CLOSE = 0.6
+"""Cosine from which it does so if it adds nothing: MiniLM puts no two of the points of 320 chains that say different
+things above it."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +147,15 @@ def parse_chain(text: str, prompt: str | None = None) -> ReasoningChain:
 def mark_restated(
     chain: ReasoningChain, similarity: Callable[[list[str], list[str]], np.ndarray], same: float = SAME
 ) -> ReasoningChain:
-    """Mark the points that are similar to an earlier point that is kept.
+    """Mark the points that restate an earlier point that is kept.
+
+    Places and what is said of them are left out; then two points are the same from a cosine of ``same`` on, and from
+    `CLOSE` on if the later one adds nothing, such as another colour or side.
 
     Args:
         chain: its points that are marked already stay so.
         similarity: the cosine of each text of a list with each of another, (A, B).
-        same: the cosine from which a point restates another.
+        same: the cosine from which a point restates another whatever it says.
 
     Example:
         >>> chain = ReasoningChain.of(["Red soil.", "The soil is red.", "Tea fields."])
@@ -157,16 +166,22 @@ def mark_restated(
     open_points = [i for i, point in enumerate(chain.points) if not point.restated]
     if len(open_points) < 2:
         return chain
-    texts = [chain.points[i].text for i in open_points]
+    texts = [evidence(chain.points[i].text) for i in open_points]
     cosine = np.asarray(similarity(texts, texts))  # (A, A)
     kept: list[int] = []
     points = list(chain.points)
     for row, i in enumerate(open_points):
-        if kept and cosine[row, kept].max() >= same:
+        if any(_repeats(texts[row], texts[other], cosine[row, other], same) for other in kept):
             points[i] = replace(points[i], restated=True)
         else:
             kept.append(row)
     return replace(chain, points=tuple(points))
+
+
+def _repeats(said: str, earlier: str, cosine: float, same: float) -> bool:
+    if cosine < min(same, CLOSE) or contradiction(said, earlier):
+        return False
+    return cosine >= same or adds_nothing(said, earlier)
 
 
 _WORD = re.compile(r"\w+")

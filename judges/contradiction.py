@@ -27,12 +27,13 @@ from judges.opposites import (
     VERBS,
 )
 
-__all__ = ["contradiction"]
+__all__ = ["contradiction", "in_english"]
 
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[,.;:!?()/]")
 _SHARED_WORDS = frozenset(
     {"no", "a", "as", "do", "on", "in", "an", "so", "her"}
 )  # English words of other languages too
+_ENGLISH_WORDS = STOP_WORDS - _SHARED_WORDS
 _BREAKS = frozenset(",.;:!?()/")
 _JOINTS = frozenset({"and", "or", ",", "/"})
 _SAME_TOPIC = 0.6  # share of common words from which two sides are said of the same thing
@@ -128,6 +129,22 @@ def contradiction(a: str, b: str) -> str | None:
     return "negation" if _denies(first, second) or _denies(second, first) else None
 
 
+def in_english(text: str) -> bool:
+    """Whether a text is in English, as far as its small words and its letters tell.
+
+    Example:
+        >>> in_english("Red soil and poles."), in_english("Rote Erde und Masten."), in_english("屋根は黒い")
+        (True, False, False)
+    """
+    foreign = _foreign(_TOKEN.findall(text.lower()))
+    return foreign < 0 or (foreign == 0 and text.isascii())
+
+
+def _foreign(tokens: list[str]) -> int:
+    """How many more small words of other languages there are than English ones."""
+    return sum(word in FOREIGN_WORDS for word in tokens) - sum(word in _ENGLISH_WORDS for word in tokens)
+
+
 def _opposed(mine: Sequence[Claim], theirs: Sequence[Claim]) -> tuple[Claim, Claim] | None:
     """Two claims about one thing of which neither agrees with anything that the other text says of it."""
     for one in mine:
@@ -160,8 +177,7 @@ def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
 def _parse(text: str) -> _Parsed:
     text = re.sub(r"n['’]t\b", " not", text.lower())
     tokens = _TOKEN.findall(re.sub(r"\b(rather than|instead of)\b", " without ", text))
-    foreign = sum(word in FOREIGN_WORDS for word in tokens)
-    if foreign > sum(word in STOP_WORDS - _SHARED_WORDS for word in tokens):
+    if _foreign(tokens) > 0:
         return _Parsed((), (), (), (), (), ())
     words = [_stem(word) for word in tokens]
     absent_at: set[int] = set()

@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from judges.chains import SAME, ReasoningChain, mark_restated, parse_chain
-from judges.contradiction import contradiction
+from judges.chains import ReasoningChain, mark_restated, parse_chain
 from judges.embeddings import Encoder
+from judges.evidence import evidence
 from judges.pairing import Side, compare
 from judges.results import ChainScores
 from judges.scorers.contract import Scorer
@@ -138,13 +136,10 @@ class OneToAllJudge:
             return list(chains)
         if not isinstance(self.similarity, Encoder):
             return [mark_restated(chain, self.similarity) for chain in chains]
-        from judges.places import mask_places
-
-        texts = {point.text for chain in chains for point in chain.points if not point.restated}
-        masked = {text: mask_places(text) for text in texts}
-        self.similarity.encode(sorted(set(masked.values())))  # in one batch; what follows is remembered
-        alike = _Alike(self.similarity, masked)
-        return [mark_restated(chain, alike) for chain in chains]
+        texts = {evidence(point.text) for chain in chains for point in chain.points if not point.restated}
+        self.similarity.encode(sorted(texts))  # in one batch; what follows is remembered
+        encoder = self.similarity
+        return [mark_restated(chain, lambda a, b: encoder.similarity(a, b).numpy()) for chain in chains]
 
     @staticmethod
     def pairs(references: Sequence[Chain | Sequence[Chain]]) -> list[tuple[Chain, Chain]]:
@@ -170,22 +165,6 @@ def pairs(references: Sequence[Chain | Sequence[Chain]]) -> list[tuple[Chain, Ch
     """
     _check_list("references", references)
     return [pair for entry in references for pair in itertools.permutations(_several(entry), 2)]
-
-
-class _Alike:
-    """Cosines with the places masked; 0 where two texts are alike but contradict each other."""
-
-    def __init__(self, encoder: Encoder, masked: dict[str, str]) -> None:
-        self.encoder = encoder
-        self.masked = masked
-
-    def __call__(self, first: list[str], second: list[str]) -> np.ndarray:
-        mine, theirs = [self.masked[text] for text in first], [self.masked[text] for text in second]
-        cosine = self.encoder.similarity(mine, theirs).numpy()
-        for row, column in np.argwhere(cosine >= SAME):
-            if contradiction(mine[row], theirs[column]) is not None:
-                cosine[row, column] = 0
-        return cosine
 
 
 def check(

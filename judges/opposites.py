@@ -31,8 +31,9 @@ _COLOURS = {
     "red": "red", "reddish": "red", "crimson": "red", "maroon": "red brown", "orange": "orange red",
     "yellow": "yellow", "yellowish": "yellow", "gold": "yellow", "golden": "yellow", "green": "green",
     "greenish": "green", "blue": "blue", "bluish": "blue", "turquoise": "blue green", "teal": "blue green",
-    "white": "white", "whitish": "white", "whitewashed": "white", "cream": "white beige", "beige": "beige brown",
-    "tan": "beige brown", "black": "black", "blackish": "black", "brown": "brown red orange",
+    "white": "white", "whitish": "white", "whitewashed": "white", "whitewash": "white",
+    "cream": "white beige", "beige": "beige brown", "tan": "beige brown", "black": "black", "blackish": "black",
+    "brown": "brown red orange",
     "brownish": "brown red orange", "grey": "grey", "gray": "grey", "greyish": "grey", "grayish": "grey",
     "silver": "grey", "pink": "pink", "pinkish": "pink", "purple": "purple", "violet": "purple",
 }  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Any
 
 from judges.axioms import AXIOMS, FOREIGN
 from judges.chains import Point, ReasoningChain
+from judges.evidence import attributes, clauses, content_words, covers, evidence
 from judges.faults import scope_words
-from judges.faults.evidence import attributes, clauses, content_words, covers, evidence
 from judges.faults.fault import Fault, supported
 from judges.memo import digest
 from judges.places import country_code, mask_places

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from judges.chains import ReasoningChain
 from judges.conclusions import nothing_left
+from judges.evidence import content_words
 from judges.faults import order_words
-from judges.faults.evidence import content_words
 from judges.faults.fault import Fault, is_demonym, statements
 from judges.parsing import fragments
 from judges.places import Place, find_places, mask_places

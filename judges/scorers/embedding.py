@@ -85,17 +85,22 @@ class EmbeddingScorer:
     def _compute(self, pairs: list[Pair]) -> list[Outcome]:
         from judges.places import mask_places
 
-        texts = {text for statement, context in pairs for text in (statement, *context) if text.strip()}
-        masked = {text: mask_places(text) for text in sorted(texts)}
-        vectors = dict(zip(masked, self.encoder.encode(list(masked.values())).double(), strict=True))
+        texts = sorted({text for statement, context in pairs for text in (statement, *context) if text.strip()})
+        masked = [mask_places(text) for text in texts]
+        row_of = {text: row for row, text in enumerate(texts)}
+        vectors = self.encoder.encode(masked).double()
+        filled = {context: [i for i, point in enumerate(context) if point.strip()] for _, context in pairs}
+        rows = {context: torch.tensor([row_of[context[i]] for i in places]) for context, places in filled.items()}
         outcomes = []
         for statement, context in pairs:
-            filled = [index for index, point in enumerate(context) if point.strip()]
-            cosine = torch.stack([vectors[context[index]] for index in filled]) @ vectors[statement]  # (points,)
-            free = torch.tensor([contradiction(masked[statement], masked[context[index]]) is None for index in filled])
-            value = self._ramp(cosine) * free
+            said = row_of[statement]
+            cosine = vectors[rows[context]] @ vectors[said]  # (points,)
+            value = self._ramp(cosine)
+            for i in value.nonzero()[:, 0].tolist():  # the guard is dearer than the cosine
+                if contradiction(masked[said], masked[int(rows[context][i])]) is not None:
+                    value[i] = 0
             best = int(torch.where(value == value.max(), cosine, -2.0).argmax())
-            outcomes.append(Outcome(float(value[best]), 1.0, filled[best], None))
+            outcomes.append(Outcome(float(value[best]), 1.0, filled[context][best], None))
         return outcomes
 
     def _ramp(self, cosine: torch.Tensor) -> torch.Tensor:

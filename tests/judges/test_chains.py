@@ -180,8 +180,8 @@ def test_restatements_by_similarity():
     def similarity(left, right):
         asked.append(left)
         cosine = np.eye(len(left))
-        cosine[1, 0] = 0.89
-        cosine[2, 1] = 0.9
+        cosine[1, 0] = 0.59
+        cosine[2, 1] = 0.6
         return cosine
 
     marked = mark_restated(chain, similarity)
@@ -189,6 +189,26 @@ def test_restatements_by_similarity():
     assert [point.restated for point in marked.points] == [False, False, True, True, True]
     assert chain.points[3].restated is False
     assert mark_restated(ReasoningChain.of(["a"]), similarity).points[0].restated is False
+
+
+@pytest.mark.parametrize(
+    "earlier, later, cosine, restated",
+    [
+        ("White plates in front.", "The plates in front are white.", 0.6, True),
+        ("White plates in front.", "The plates are yellow.", 0.89, False),  # another colour
+        ("White plates in front.", "The plates are yellow.", 1.0, False),  # and it contradicts
+        ("White plates in front.", "Plates of wood, white.", 0.9, True),  # this similar whatever it says
+        ("White plates and red soil.", "White plates, typical of Kenya.", 0.7, True),
+        ("White plates.", "White plates and red soil.", 0.7, False),
+        ("Die Masten sind aus Holz.", "Aus Holz sind die Masten.", 0.7, True),
+        ("Die Masten sind aus Holz.", "Die Dächer sind aus Blech.", 0.8, False),  # unknown to the encoder
+        ("屋根は黒い釉薬瓦である。", "車は左側を走っている。", 0.8, False),
+    ],
+)
+def test_what_a_similar_point_adds(earlier, later, cosine, restated):
+    chain = ReasoningChain.of([earlier, later])
+    marked = mark_restated(chain, lambda a, b: np.full((2, 2), cosine))
+    assert [point.restated for point in marked.points] == [False, restated]
 
 
 def test_a_chain_of_given_points():

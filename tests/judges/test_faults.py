@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.chains import ReasoningChain, parse_chain
+from judges.evidence import clauses, covers, evidence
 from judges.faults import Fault, alternatives, conclusion_first, false_tool, injection, narrowing, restated
-from judges.faults.evidence import clauses, covers, evidence
 
 RULES = {
     "conclusion_first": (conclusion_first, 0.38),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from judges.contradiction import in_english
 from judges.opposites import ATTRIBUTES, COPULA_WORDS, SIDES, STOP_WORDS, VERBS
 from judges.places import mask_places
 from judges.sentences import words
 
-__all__ = ["clauses", "content_words", "covers", "evidence"]
+__all__ = ["adds_nothing", "clauses", "content_words", "covers", "evidence"]
 
 _MASK = "somewhere"
 
@@ -60,7 +61,7 @@ def evidence(point: str) -> str:
         point: a text.
 
     Example:
-        >>> from judges.faults.evidence import evidence
+        >>> from judges.evidence import evidence
         >>> evidence("Cars drive on the left, which is unique to Japan."), evidence("Roofs as in Japan")
         ('Cars drive on the left.', 'Roofs as in somewhere')
     """
@@ -76,7 +77,7 @@ def clauses(text: str) -> tuple[str, ...]:
         text: as `evidence` returns it.
 
     Example:
-        >>> from judges.faults.evidence import clauses
+        >>> from judges.evidence import clauses
         >>> clauses("Left traffic, coconut palms.")
         ('Left traffic, coconut palms.', 'Left traffic', 'coconut palms.')
     """
@@ -92,7 +93,7 @@ def content_words(text: str) -> frozenset[str]:
         text: any text.
 
     Example:
-        >>> from judges.faults.evidence import content_words
+        >>> from judges.evidence import content_words
         >>> sorted(content_words("The poles are yellow"))
         ['pole', 'yell']
     """
@@ -134,7 +135,7 @@ def covers(context: str, statement: str) -> bool:
         statement: what is to be supported.
 
     Example:
-        >>> from judges.faults.evidence import covers
+        >>> from judges.evidence import covers
         >>> covers("Plates are white and yellow.", "A yellow plate"), covers("White plates", "A yellow plate")
         (True, False)
     """
@@ -142,6 +143,29 @@ def covers(context: str, statement: str) -> bool:
     return all(
         any(aspect == other and values & theirs for other, theirs in said) for aspect, values in attributes(statement)
     )
+
+
+def adds_nothing(statement: str, earlier: str) -> bool:
+    """Whether a statement that is similar to an earlier one says nothing of its own.
+
+    In English its colours, materials, sides and languages tell, the words are free to differ. In other languages, for
+    which an encoder's similarity says little, three quarters of the words must be there.
+
+    Args:
+        statement: a point, or its `evidence`.
+        earlier: the point that it may restate.
+
+    Example:
+        >>> from judges.evidence import adds_nothing
+        >>> adds_nothing("Cars have yellow plates.", "The plates are yellow, the letters black.")
+        True
+        >>> adds_nothing("Die Masten sind aus Holz.", "Die Häuser sind aus Holz.")
+        False
+    """
+    if in_english(statement) and in_english(earlier):
+        return covers(earlier, statement)
+    said = content_words(statement)
+    return len(said & content_words(earlier)) >= 0.75 * max(len(said), 1)
 
 
 @lru_cache(1 << 14)
@@ -152,7 +176,7 @@ def attributes(text: str) -> frozenset[tuple[str, frozenset[str]]]:
         text: any text.
 
     Example:
-        >>> from judges.faults.evidence import attributes
+        >>> from judges.evidence import attributes
         >>> attributes("A wooden pole")
         frozenset({('material', frozenset({'wood'}))})
     """
