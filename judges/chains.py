@@ -140,7 +140,7 @@ def parse_chain(text: str, prompt: str | None = None) -> ReasoningChain:
     if any(part.role == "point" and not part.thought for part in parts):
         parts = [part for part in parts if not part.thought]
     kept = _without_copies(parts, prompt) if prompt else parts
-    chain = _chain(text, with_conclusion(kept), len(parts) - len(kept))
+    chain = _chain(text, with_conclusion(text, kept), len(parts) - len(kept))
     return replace(chain, truncated=cut or _breaks_off(chain))
 
 

@@ -82,8 +82,11 @@ _SO = re.compile(r"[,;] (?:and )?(?:so|therefore|thus|hence) ", re.IGNORECASE)
 _EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", "vehicles")
 
 
-def with_conclusion(parts: list[Fragment]) -> list[Fragment]:
-    """Without a marked conclusion, the last sentence is one if it says where we are, or is a place and nothing else."""
+def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
+    """Without a marked conclusion, the last sentence is one if it says where we are, or is a place and nothing else.
+
+    The parts are of ``text``.
+    """
     if not parts or any(part.role == "conclusion" for part in parts):
         return parts
     last = parts[-1]
@@ -92,20 +95,22 @@ def with_conclusion(parts: list[Fragment]) -> list[Fragment]:
         not _USUAL.search(last.text) and (_IS_HERE.search(last.text) or _places_first(last.text, named))
     )
     if named and (says or nothing_left(last.text)) and not REFUSAL.search(last.text):
-        return [*parts[:-1], *_evidence_and_conclusion(last)]
+        return [*parts[:-1], *_evidence_and_conclusion(text, last)]
     return parts
 
 
-def _evidence_and_conclusion(last: Fragment) -> list[Fragment]:
+def _evidence_and_conclusion(text: str, last: Fragment) -> list[Fragment]:
     """The last fragment as the conclusion; as a point and the conclusion where it is "red soil, so Kenya"."""
     so = _SO.search(last.text)
-    # where markdown was taken out, the characters of the text are not those of the fragment
-    if so and last.end - last.start == len(last.text) and any(mentions(last.text[: so.start()])):
-        return [
-            replace(last, end=last.start + so.start(), text=last.text[: so.start()]),
-            replace(last, start=last.start + so.end(), text=last.text[so.end() :], role="conclusion"),
-        ]
-    return [replace(last, role="conclusion")]
+    if not so or not any(mentions(last.text[: so.start()])):
+        return [replace(last, role="conclusion")]
+    # the text still has its markdown; where that hides the joint, both get the whole span
+    joint = _SO.search(text, last.start, last.end)
+    end, start = joint.span() if joint else (last.end, last.start)
+    return [
+        replace(last, end=end, text=last.text[: so.start()]),
+        replace(last, start=start, text=last.text[so.end() :], role="conclusion"),
+    ]
 
 
 def _places_first(text: str, named: Sequence[Place]) -> bool:

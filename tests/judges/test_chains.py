@@ -287,6 +287,12 @@ def test_evidence_in_the_sentence_that_concludes_is_kept():
     chain = parse_chain(text)
     assert [text[slice(*point.span)] for point in chain.points] == ["Red soil and wooden poles"]
     assert (chain.conclusion.text, chain.conclusion.country) == ("Kenya.", "KE")
+    marked = parse_chain("- **Red** soil and wooden poles, so Kenya.")
+    assert (said(marked), marked.conclusion.text) == (["Red soil and wooden poles"], "Kenya.")
+    assert marked.text[slice(*marked.points[0].span)] == "**Red** soil and wooden poles"
+    hidden = parse_chain("- **Red** soil, **so** Kenya.")  # the joint is not to be found in the text: all of it
+    assert (said(hidden), concluded(hidden)) == (["Red soil"], "KE")
+    assert hidden.text[slice(*hidden.conclusion.span)] == "**Red** soil, **so** Kenya."
     late = parse_chain("It is late, so Kenya.")
     assert (late.points, late.conclusion.text) == ((), "It is late, so Kenya.")
 
