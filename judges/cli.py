@@ -111,11 +111,15 @@ def _parser() -> argparse.ArgumentParser:
         "score",
         help="score candidate chains against references",
         description="One JSON object a line, or CSV (also .gz): id; text, or points and conclusion; and where known "
-        "country, lat, lon, kind, model, author. Candidates join references on id.",
+        "country, lat, lon, kind, model, author. Candidates join references on id. Or the folders of GeoRC.",
     )
     files = score.add_argument_group("files")
-    files.add_argument("--candidates", type=Path, required=True, metavar="FILE", help="chains to be scored")
-    files.add_argument("--references", type=Path, required=True, metavar="FILE", help="what they are held against")
+    files.add_argument(
+        "--candidates", type=Path, required=True, metavar="FILE", help="chains to be scored, or a folder of GeoRC"
+    )
+    files.add_argument(
+        "--references", type=Path, required=True, metavar="FILE", help="what they are held against; likewise"
+    )
     files.add_argument("--contrast", type=Path, metavar="FILE", help="bank of chains of other locations, for faults")
     files.add_argument("--out", type=Path, required=True, metavar="FILE", help="scores (.jsonl with points, or .csv)")
     files.add_argument("--skip-bad", action="store_true", help="leave out lines that cannot be used")
@@ -184,7 +188,7 @@ def _print(settings: Settings, work: Work) -> None:
     print()
     _print_scores(summary)
     _print_shares(summary)
-    _print_faults(summary, work)
+    _print_faults(settings, summary)
     print(
         "\nIntervals: 95 % of 2,000 draws of the locations. F1 is the mean over chains, not that of the mean P and R."
     )
@@ -224,21 +228,16 @@ def _print_shares(summary: Summary) -> None:
         print(f"\nKinds of evidence, share of {summary.points:,} points: {', '.join(shares) or 'none known'}.")
 
 
-def _print_faults(summary: Summary, work: Work) -> None:
+def _print_faults(settings: Settings, summary: Summary) -> None:
     rows = []
-    for name in (*FAULTS, *CONTRASTED):
-        if name not in work.missing:
-            label = f"{name} (higher = better)" if name in _VIRTUES else name
-            rows.append(
-                (label, str(summary.mean(name)), f"{summary.share(name):.1%}", f"{summary.mean(name).number:,}")
-            )
-    if rows:
-        print()
-        headers = ("fault", "mean share", "chains with any", "n")
-        print(tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", "right", "right", "right")))
-    for reason in dict.fromkeys(work.missing.values()):
-        names = ", ".join(name for name, why in work.missing.items() if why == reason)
-        print(f"Not looked for: {names} ({reason}).")
+    for name in (*FAULTS, *(CONTRASTED if settings.contrast else ())):
+        label = f"{name} (higher = better)" if name in _VIRTUES else name
+        rows.append((label, str(summary.mean(name)), f"{summary.share(name):.1%}", f"{summary.mean(name).number:,}"))
+    print()
+    headers = ("fault", "mean share", "chains with any", "n")
+    print(tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", "right", "right", "right")))
+    if not settings.contrast:
+        print(f"Not looked for: {', '.join(CONTRASTED)} (needs --contrast).")
 
 
 if __name__ == "__main__":

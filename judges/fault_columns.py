@@ -1,34 +1,38 @@
-"""The faults of a chain as columns of a table, as far as the detectors are there."""
+"""The faults of a chain as columns of a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from judges.chains import ReasoningChain
 from judges.embeddings import Encoder
+from judges.faults import Contrast, alternatives, conclusion_first, false_tool, injection, narrowing, restated
 
 __all__ = ["CONTRASTED", "FAULTS", "FaultColumns"]
 
-FAULTS = ("conclusion_first", "false_tool", "injection", "restated", "narrowing", "alternatives")
+FAULTS = {
+    "conclusion_first": conclusion_first,
+    "false_tool": false_tool,
+    "injection": injection,
+    "restated": restated,
+    "narrowing": narrowing,
+    "alternatives": alternatives,
+}
 """Told by the chain alone."""
 CONTRASTED = ("generic", "misattribution", "stereotype")
 """Told by a bank of chains of other locations."""
 
 
 class FaultColumns:
-    r"""The detectors that are there, and what each says of a chain.
+    r"""What the detectors say of a chain.
 
     Args:
-        contrast: file of a bank of chains; without it the detectors that need one are left out.
+        contrast: file of a bank of chains; without it `CONTRASTED` is left out.
         encoder: of the bank; by default MiniLM.
 
     Attributes:
         names: the columns.
-        missing: detectors that are left out, and why.
         contrast: the bank, if there is one.
 
     Example:
@@ -41,22 +45,8 @@ class FaultColumns:
     """
 
     def __init__(self, contrast: Path | None = None, encoder: Encoder | None = None) -> None:
-        self.contrast: Any = None
-        self.missing: dict[str, str] = {}
-        self.detectors: dict[str, Callable[[ReasoningChain], Any]] = {}
-        module = _detectors()
-        for name in FAULTS:
-            if hasattr(module, name):
-                self.detectors[name] = getattr(module, name)
-            else:
-                self.missing[name] = "this installation has no detector"
-        if contrast is None:
-            self.missing |= dict.fromkeys(CONTRASTED, "needs --contrast")
-        elif module is None or not hasattr(module, "Contrast"):
-            self.missing |= dict.fromkeys(CONTRASTED, "this installation has no detector")
-        else:
-            self.contrast = module.Contrast(contrast, encoder)
-        self.names = (*self.detectors, *(CONTRASTED if self.contrast else ()))
+        self.contrast = Contrast(contrast, encoder) if contrast else None
+        self.names = (*FAULTS, *(CONTRASTED if contrast else ()))
 
     def of(
         self, chain: ReasoningChain, reference: ReasoningChain, country: str | None
@@ -68,7 +58,7 @@ class FaultColumns:
             reference: by whose text the bank is drawn from.
             country: the true one, if known.
         """
-        found = {name: detect(chain) for name, detect in self.detectors.items()}
+        found = {name: detect(chain) for name, detect in FAULTS.items()}
         if self.contrast:
             found["misattribution"] = self.contrast.misattribution(chain, reference.text, country)
             found["stereotype"] = self.contrast.stereotype(chain, country)
@@ -79,11 +69,3 @@ class FaultColumns:
             values["generic"] = math.fsum(generic) / len(generic) if generic else None
         spans = {name: [list(span) for span in fault.spans] for name, fault in found.items() if fault.spans}
         return {name: values[name] for name in self.names}, spans
-
-
-def _detectors() -> ModuleType | None:
-    try:
-        import judges.faults as module
-    except ImportError:
-        return None
-    return module

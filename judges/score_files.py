@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.fault_columns import FaultColumns
+from judges.georc import read_georc
 from judges.one_to_all import OneToAllJudge
 from judges.records import Record, join, read_records
 from judges.results import EMPTY_REFERENCE, PointScore
@@ -36,7 +37,6 @@ class Work:
         resumed: how many of them an earlier run had scored.
         replaced: whether what an earlier run kept belonged to other inputs or settings and was thrown away.
         problems: lines that were left out.
-        missing: faults that could not be looked for, and why.
         approximate: whether the scores rest on similarity.
         kept: where the finished part waits.
         summary: of all records.
@@ -52,7 +52,6 @@ class Work:
     resumed: int = 0
     replaced: bool = False
     problems: list[str] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)
     approximate: bool = False
     kept: Path | None = None
     summary: Summary = field(default_factory=Summary)
@@ -94,7 +93,6 @@ def score_files(settings: Settings, progress: Callable[[Work], None] | None = No
     judge = settings.make_judge()
     work.approximate = judge.approximate
     faults = FaultColumns(settings.contrast, settings.make_encoder())
-    work.missing = faults.missing
     key = _key(settings, faults.names)
     with Unfinished(settings.out, key) as unfinished:
         work.kept, work.replaced = unfinished.path, unfinished.replaced
@@ -118,8 +116,8 @@ def score_files(settings: Settings, progress: Callable[[Work], None] | None = No
 def _read(settings: Settings, work: Work) -> list[Joined]:
     """The candidates with their references."""
     skip = settings.skip_bad
-    candidates, bad = read_records(settings.candidates, skip_bad=skip)
-    references, worse = read_records(settings.references, references=True, skip_bad=skip)
+    candidates, bad = _records(settings.candidates, skip)
+    references, worse = _records(settings.references, skip, references=True)
     work.problems += bad + worse
     joined = join(candidates, references, problems=work.problems if skip else None)
     if not joined:
@@ -127,10 +125,25 @@ def _read(settings: Settings, work: Work) -> list[Joined]:
     return joined
 
 
+def _records(path: Path, skip: bool, references: bool = False) -> tuple[list[Record], list[str]]:
+    """The chains of a file, or of the folders of GeoRC."""
+    return (
+        (read_georc(path)[references], [])
+        if path.is_dir()
+        else read_records(path, references=references, skip_bad=skip)
+    )
+
+
 def _key(settings: Settings, faults: Sequence[str]) -> str:
     """What the output depends on, as one string: contents of the inputs, and settings."""
-    files = [settings.candidates, settings.references, *([settings.contrast] if settings.contrast else [])]
-    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    inputs = [settings.candidates, settings.references, *([settings.contrast] if settings.contrast else [])]
+    contents = [
+        f"{path.relative_to(given)} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for given in inputs
+        for path in (
+            [given] if given.is_file() else sorted(p for p in given.rglob("*") if p.suffix in (".txt", ".json"))
+        )
+    ]
     given = {name: str(getattr(settings, name)) for name in ("judge", "scorer", "model", "read", "batch", "device")}
     given["skip_bad"] = str(settings.skip_bad)
     given |= {"columns": settings.out.suffix.lower(), "faults": ",".join(faults), "version": _version()}

