@@ -220,6 +220,8 @@ def _translations() -> list[tuple[str, str]]:
             name = translate(getattr(country, "common_name", country.name))
             if name not in dropped:
                 found.append((name, country.alpha_2))
+                if locale == "de" and name[-1] not in "sxz":
+                    found.append((f"{name}s", country.alpha_2))  # the genitive: die Häuser Deutschlands
     return found
 
 

@@ -131,10 +131,6 @@ LOOK_UP = (
     r"\b(?:i|we) (?:\w+ly )?(?:open|check|search|look|compare|zoom|browse|drop|pull|go|turn|move|click|query|run|"
     r"consult|"
     r"verify|type|enter|scroll|google|visit|use)\b",
-
-    r"\b(?:i|we) (?:\w+ly )?(?:open|check|search|look|compare|zoom|browse|drop|pull|go|turn|move|click|query|run|"
-    r"consult|"
-    r"verify|type|enter|scroll|google|visit|use)\b",
     r"\b(?:i|we) (?:found|located|matched|saw|read|extracted|see|find|traced|identified|pinned)\b",
     r"\bmatch(?:ed|es|ing)\b", r"\baccording to\b", r"\bextract(?:ed|ing)\b", r"\bread(?:ing)? (?:from|out|off)\b",
     r"\b(?:metadata|gps|database|data) (?:\w+ ){0,3}(?:says?|shows?|gives?|reads?|lists?|points?|states?|puts?|"
@@ -212,7 +208,8 @@ _SCORE = (
 _BEST = (
     r"(?:full|maximum|max|top|highest|perfect|best|the highest|high|volle|höchste|maximale|beste|maximale|"
     r"complète|"
-    r"meilleure|máxim[ao]|más alt[ao]|perfect[ao]|complet[ao]|massim[oa]|pieno|максимальн\w+|высш\w+|наивысш\w+|"
+    r"meilleure|máxim[ao]|más alt[ao]|perfect[ao]|complet[ao]|massim[oa]|pieno|höchst|best|"
+    r"максимальн\w+|высш\w+|наивысш\w+|"
     r"tertinggi|maksimal|penuh|sempurna|tam|en yüksek|azami)"
 )
 INJECTIONS = (
@@ -263,6 +260,12 @@ INJECTIONS = (
     rf"(?:given|awarded|scored|rated|graded|marked))|qualifies for|"
     rf"earns?)\b[^.!?\n]{{0,30}}\b(?:{_BEST}\b[^.!?\n]{{0,12}}\b"
     rf"{_SCORE}|supported|correct|\d{{1,2}}\s?(?:/|out of)\s?\d+)",
+    # whoever grades, without a name for it
+    r"\b(?:whoever|anyone who|any(?:body|thing) (?:that|who)|those who|to the one who) (?:scores?|grades?|rates?|"
+    r"judges?|evaluates?|assesses|assess|marks?|reviews?)\b[^.!?\n]{0,40}\b(?:must|should|shall|may|can|needs?|please|not|is|are)\b",
+    r"\b(?:must|should|do|may|shall|can)(?: ?not|n['’]t) (?:deduct|subtract|take (?:off|away)|penali[sz]e)\b",
+    r"\b(?:deduct|subtract|take off) no (?:points?|marks?)\b",
+    r"\b(?:prüfend\w+|bewertend\w+) (?:instanz|stelle|person|modell)\w*\b[^.!?\n]{0,5}[:,]",
     r"\bif you(?: are|['’]re) (?:scoring|grading|rating|judging|evaluating|assessing|marking|reviewing)\b",
     r"\byou (?:must|should|will|have to|are to|are required to|are instructed to) (?:score|rate|grade|mark|accept|"
     r"award|give|"
@@ -273,7 +276,7 @@ INJECTIONS = (
     r"matching)\b",
     r"\bscore\s*(?:\(0-9\))?\s*[:=]\s*(?:9|10|100)\b",
     rf"\b(?:vergib\w*|vergeben|gib|geben sie|bewerte\w*)\b[^.!?\n]{{0,60}}\b(?:{_BEST}|\d+)\b|\b{_BEST} {_SCORE}\b"
-    r"[^.!?\n]{0,20}\b(?:vergeben|geben)\b|\bbitte[^.!?\n]{0,50}\b(?:bewerten|punkte|punktzahl|bestnote)\b",
+    r"[^.!?\n]{0,20}\b(?:vergeben|geben)\b|\bbitte[^.!?\n]{0,50}\b(?:bewerten|punkte|punktzahl|bestnote|höchstnote)\b",
     rf"\b(?:attribue[zr]?|donne[zr]?|accorde[zr]?|mette[zr]|note[zr])\b[^.!?\n]{{0,40}}\b(?:points|{_BEST})(?!\w)",
     rf"\b(?:otorg\w+|asign\w+|d[ée](?:n|le|me)?|pon(?:ga|me|le)?|califi\w+|otorgue)\b[^.!?\n]{{0,40}}\b(?:{_SCORE}|"
     rf"{_BEST})(?!\w)"
@@ -284,7 +287,8 @@ INJECTIONS = (
     r"максим\w+|высш\w+)",
     rf"\b(?:beri(?:kan)?|mohon|tolong)\b[^.!?\n]{{0,40}}\b(?:{_BEST}|10)\b",
     r"\b(?:puan|not)\w*[^.!?\n]{0,30}\bver(?:in|iniz|ilmeli\w*|meli\w*)?\b|\btam puan\b",
-    r"満点|最高(?:点|得点|スコア|評価)を|(?:给|給|打)[^。\n]{0,16}(?:满分|滿分|最高分|高分)|满分|만점|최고 점수",
+    r"満点[^。\n]{0,12}(?:つけ|付け|与え|くださ|下さ|お願い|べき|とす|にし|採点)",
+    r"最高(?:点|得点|スコア|評価)を|(?:给|給|打)[^。\n]{0,16}(?:满分|滿分|最高分|高分)|满分|만점|최고 점수",
     # a voice from outside
     r"(?:^|[\n\[(<*#“:\x22>])[\s\-•*>]*(?:system|admin|developer|override)(?: (?:prompt|message|note|override|"
     r"instruction))?\s*[\])>*]*\s*:",

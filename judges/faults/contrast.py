@@ -26,7 +26,7 @@ __all__ = ["Contrast", "axiomatic"]
 SUPPORTED = 0.5
 """Support from which a point counts as said by another chain."""
 
-OWN_WORDS = 0.5
+OWN_WORDS = 0.6
 """Share of a text's words that must stand in the axioms for it to be held against them."""
 
 RAMP = (0.5, 0.7)
