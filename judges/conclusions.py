@@ -76,40 +76,77 @@ _BEFORE_NAME = re.compile(
     r"central|upper|lower|rural|somewhere in)\b",
     re.IGNORECASE,
 )
-_AFTER_NAME = re.compile(r"\s*(?:[,;:.(–—-]|$|(?:with|in|near|most|very|probably|likely|for)\b)", re.IGNORECASE)
+_AFTER_NAME = re.compile(
+    r"\s*(?:[,;:.!(–—*-]|$|(?:with|in|near|most|very|probably|likely|for|because|since|given|as|based)\b)",
+    re.IGNORECASE,
+)
+_IS_PLACE = re.compile(
+    r"(?:\b(?:is|was|must be|am|are|taken|located|situated|somewhere|looks like|ist|est|es|é|è)|['’](?:s|m|re))"
+    r"(?:,? (?:most |very )?\w+ly)?(?: (?:in|from|of|en|em|au|aux))?(?: (?:the|\w+ern|central|rural))*\s*[*\"“']*$",
+    re.IGNORECASE,
+)
 _SO = re.compile(r"[,;] (?:and )?(?:so|therefore|thus|hence) ", re.IGNORECASE)
+_BECAUSE = re.compile(
+    r",? (?:because(?: of)?|since|given(?: that)?|as indicated by|based on) |: | [–—-] ", re.IGNORECASE
+)
+_HEDGES = ("hedges", "everywhere")
 # Where a clue is named too, the sentence is a point. (Terrain and climate also say whereabouts in a country.)
 _EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", "vehicles")
 
 
 def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
-    """Without a marked conclusion, the last sentence is one if it says where we are, or is a place and nothing else.
+    """Without a marked conclusion, the last sentence is one if it says where we are, or else the first.
 
-    The parts are of ``text``.
+    Also a sentence that is a place and nothing else. The parts are of ``text``.
     """
     if not parts or any(part.role == "conclusion" for part in parts):
         return parts
-    last = parts[-1]
-    named = [place for place in find_places(last.text) if place.countries and place.kind != "continent"]
-    says = _CONCLUDES.search(last.text) or (
-        not _USUAL.search(last.text) and (_IS_HERE.search(last.text) or _places_first(last.text, named))
-    )
-    if named and (says or nothing_left(last.text)) and not REFUSAL.search(last.text):
-        return [*parts[:-1], *_evidence_and_conclusion(text, last)]
+    if _says_where(parts[-1].text):
+        return [*parts[:-1], *_evidence_and_conclusion(text, parts[-1], _SO, first=True)]
+    if _leads(parts[0].text):
+        return [*_evidence_and_conclusion(text, parts[0], _BECAUSE, first=False), *parts[1:]]
     return parts
 
 
-def _evidence_and_conclusion(text: str, last: Fragment) -> list[Fragment]:
-    """The last fragment as the conclusion; as a point and the conclusion where it is "red soil, so Kenya"."""
-    so = _SO.search(last.text)
-    if not so or not any(mentions(last.text[: so.start()])):
-        return [replace(last, role="conclusion")]
+def _says_where(said: str) -> bool:
+    named = [place for place in find_places(said) if place.countries and place.kind != "continent"]
+    says = _CONCLUDES.search(said) or (
+        not _USUAL.search(said) and (_IS_HERE.search(said) or _places_first(said, named))
+    )
+    return bool(named and (says or nothing_left(said)) and not REFUSAL.search(said))
+
+
+def _leads(said: str) -> bool:
+    """Whether a first sentence gives the answer: "This is Japan", "We are in Japan, because ...", "Japan."."""
+    named = [place for place in find_places(said) if place.countries and place.kind != "continent"]
+    if not named or REFUSAL.search(said):
+        return False
+    start, end = named[0].span
+    before = said[:start]
+    here = _IS_PLACE.search(before) and not any(name not in _HEDGES for name, _, _ in mentions(before))
+    return nothing_left(said) or _places_first(said, named) or bool(here and _AFTER_NAME.match(said, end))
+
+
+def _evidence_and_conclusion(text: str, part: Fragment, joint: re.Pattern[str], first: bool) -> list[Fragment]:
+    """A fragment as the conclusion; as a point and the conclusion where it is "red soil, so Kenya".
+
+    Args:
+        text: the whole text.
+        part: of it.
+        joint: what stands between evidence and conclusion.
+        first: whether the evidence comes first.
+    """
+    at = joint.search(part.text)
+    halves = (part.text[: at.start()], part.text[at.end() :]) if at else ("", "")
+    if not at or not any(mentions(halves[not first])) or not find_places(halves[first]):
+        return [replace(part, role="conclusion")]
     # the text still has its markdown; where that hides the joint, both get the whole span
-    joint = _SO.search(text, last.start, last.end)
-    end, start = joint.span() if joint else (last.end, last.start)
+    there = joint.search(text, part.start, part.end)
+    end, start = there.span() if there else (part.end, part.start)
+    roles = ("point", "conclusion") if first else ("conclusion", "point")
     return [
-        replace(last, end=end, text=last.text[: so.start()]),
-        replace(last, start=start, text=last.text[so.end() :], role="conclusion"),
+        replace(part, end=end, text=halves[0], role=roles[0]),
+        replace(part, start=start, text=halves[1], role=roles[1]),
     ]
 
 

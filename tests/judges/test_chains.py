@@ -297,6 +297,41 @@ def test_evidence_in_the_sentence_that_concludes_is_kept():
     assert (late.points, late.conclusion.text) == ((), "It is late, so Kenya.")
 
 
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("This is Japan. Because the signs show kana.", ["Because the signs show kana."]),
+        ("The country is Japan. Kana.", ["Kana."]),
+        ("Japan. Kana.", ["Kana."]),
+        ("I am in Japan. Kana.", ["Kana."]),
+        ("It is Japan because the signs show kana.", ["the signs show kana."]),
+        ("The location is most likely Japan, given the kana signs.\n- Blue roofs.", ["the kana signs.", "Blue roofs."]),
+        (
+            "We're in northern Japan: kana signs and snow poles.\n- Blue roofs.",
+            ["kana signs and snow poles.", "Blue roofs."],
+        ),
+    ],
+)
+def test_a_conclusion_that_comes_first(text, points):
+    chain = parse_chain(text)
+    assert (concluded(chain), said(chain)) == ("JP", points)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This is a road in Japan with kana signs. Snow poles.",
+        "This is Japanese writing. Snow poles.",
+        "The red soil is Japanese. Snow poles.",
+        "Japan has snow poles. Kana.",
+        "The language is Japanese. Snow poles.",
+    ],
+)
+def test_first_sentences_that_are_points(text):
+    chain = parse_chain(text)
+    assert (chain.conclusion, len(chain.points)) == (None, 2)
+
+
 def test_a_conclusion_with_a_country_goes_before_one_without():
     chain = parse_chain("Answer: Kenya\n\n- Red soil\n\nConclusion: it was hard")
     assert (concluded(chain), said(chain)) == ("KE", ["Red soil"])
