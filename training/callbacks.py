@@ -54,3 +54,4 @@ class PredictionTable(BasePredictionWriter):
         with replacing(self.path) as temporary:
             write = csv.write_csv if self.path.suffix == ".csv" else parquet.write_table
             write(table, temporary)
+        print(f"{table.num_rows:,} predictions written to {self.path}")

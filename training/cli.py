@@ -36,8 +36,19 @@ class _Parser(LightningArgumentParser):
         self.exit(2, f"error: {message}\n")
 
 
+_DESCRIPTION = (
+    "Train a location encoder with a geo-bias loss and log its geo-bias per epoch. Models, data, encoders, losses and "
+    "partitions are named in a configuration by class path; configs/airports_geobias.yaml is one to start from."
+)
+
+
 class _CLI(LightningCLI):
     """Refuses, before anything is built, to go on without the checkpoint that is needed."""
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """All of Lightning's but `test`: held-out points are the validation's."""
+        return {name: skipped for name, skipped in LightningCLI.subcommands().items() if name != "test"}
 
     def before_instantiate_classes(self) -> None:
         if self.subcommand is None:
@@ -85,6 +96,7 @@ def build(argv: ArgsType = None, *, run: bool = True) -> LightningCLI:
             "logger": {"class_path": "lightning.pytorch.loggers.CSVLogger", "init_args": {"save_dir": "runs"}}
         },
         parser_class=_Parser,
+        parser_kwargs={"description": _DESCRIPTION},
         args=argv,
         run=run,
     )

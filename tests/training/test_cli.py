@@ -69,6 +69,7 @@ def test_fit_predict_score(tmp_path, capsys):
 
     config = str(ROOT / "configs" / "airports_geobias.yaml")
     main(["predict", "--config", config, "--ckpt_path", "runs/airports_geobias/model.ckpt"])
+    assert "predictions written to" in capsys.readouterr().out
     with open("demo/airports_geobias.csv") as file:
         table = list(csv.DictReader(file))
     assert list(table[0]) == ["lat", "lon", "target", "prediction", "error", "hit"]

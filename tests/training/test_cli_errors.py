@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from training.__main__ import main as start
 from training.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,7 @@ def _apart(monkeypatch, tmp_path):
         (("fit", *SMALL, "--data.init_args.held_out", "2"), "Expected `held_out` within (0, 1), but got 2.0."),
         (("fit", *SMALL, "--data.init_args.points", "0"), "Expected `points` of at least 1, but got 0."),
         (("fit", *SMALL, "--trainer.limit_val_batches", "-1"), "invalid value"),
+        (("test",), "invalid choice: 'test' (choose from 'fit', 'validate', 'predict')"),
     ],
 )
 def test_one_line_says_what_to_change(capsys, arguments, complaint):
@@ -54,6 +56,14 @@ def test_one_line_says_what_to_change(capsys, arguments, complaint):
     assert line.startswith("error: ")
     assert complaint in line
     assert "Traceback" not in err
+
+
+def test_without_the_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "lightning", None)
+    for name in [name for name in sys.modules if name.startswith(("lightning.", "training.cli"))]:
+        monkeypatch.delitem(sys.modules, name)
+    assert start() == 2
+    assert capsys.readouterr().err == "error: geobias-train needs lightning: pip install 'geobias-torch[train]'\n"
 
 
 def test_a_defect_keeps_its_traceback(monkeypatch):
