@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 
-def main() -> int | None:
+def main() -> int:
     """Run ``geobias-train``; exits with 2 and one line where Lightning is not installed."""
     try:
         from training.cli import main as run
@@ -15,7 +15,8 @@ def main() -> int | None:
             raise
         print(f"error: geobias-train needs {package}: pip install 'geobias-torch[train]'", file=sys.stderr)
         return 2
-    return run()
+    run()
+    return 0
 
 
 if __name__ == "__main__":
