@@ -11,7 +11,7 @@ from typing import Any
 
 from judges.chains import ReasoningChain, parse_chain
 from judges.places import country_at, country_code
-from judges.records import Record
+from judges.records import Record, read_location
 
 _EXPERT = re.compile(r"human_(?:chain|expert)_(?P<author>\w+)\.txt", re.IGNORECASE)
 _MODEL = re.compile(r"candidate_reasoning_chain_(?P<model>.+)_(?P<round>\d+)\.txt", re.IGNORECASE)
@@ -34,8 +34,8 @@ def read_georc(folder: str | os.PathLike[str]) -> tuple[list[Record], list[Recor
         The candidates and the references; their ids are "<challenge>/<n>".
 
     Raises:
-        ValueError: if there is no such file, a file is no UTF-8, an expert's file names no round or a round twice, or
-            has no points in one.
+        ValueError: if there is no such file, a file or its name is no UTF-8, an expert's file names no round or a round
+            twice, or has no points in one, or a location is none.
 
     Example:
         >>> import tempfile
@@ -57,6 +57,8 @@ def read_georc(folder: str | os.PathLike[str]) -> tuple[list[Record], list[Recor
         rounds = _rounds(challenge)
         for path in sorted(challenge.glob("*.txt")):
             model, expert = _MODEL.fullmatch(path.name), _EXPERT.fullmatch(path.name)
+            if (model or expert) and not _is_utf8(path):
+                raise ValueError(f"Expected names of files and folders in UTF-8, but got {str(path)!r}.")
             if model:
                 number = int(model["round"])
                 where = _where(challenge, number, rounds)
@@ -103,7 +105,7 @@ def _where(challenge: Path, number: int, rounds: list[dict[str, Any]]) -> dict[s
     """What is known of the place of a round."""
     image = challenge / f"{challenge.name}_{number}.png"
     known = rounds[number - 1] if 0 < number <= len(rounds) else {}
-    lat, lon = known.get("lat"), known.get("lng")
+    lat, lon = known.get("lat"), known.get("lon")
     code = country_code(str(known.get("streakLocationCode") or ""))
     if code is None and lat is not None and lon is not None:
         code = country_at(lat, lon)
@@ -123,12 +125,26 @@ def _rounds(challenge: Path) -> list[dict[str, Any]]:
         return []
     try:
         known = json.loads(_text(path))
-        rounds = known["rounds"] if isinstance(known, dict) else known
-        return [{name: row.get(name) for name in ("lat", "lng", "streakLocationCode")} for row in rounds]
-    except (ValueError, KeyError, AttributeError, TypeError):
+        rounds = [dict(row) for row in (known["rounds"] if isinstance(known, dict) else known)]
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(
             f"Expected a JSON list with `lat` and `lng` of each round, but got another in {path}."
         ) from None
+    found = []
+    for number, row in enumerate(rounds, start=1):
+        try:
+            lat, lon = read_location(row, lon="lng")
+        except ValueError as error:
+            raise ValueError(f"{error}, at {path}, round {number}.") from None
+        found.append({"lat": lat, "lon": lon, "streakLocationCode": row.get("streakLocationCode")})
+    return found
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        return bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _text(path: Path) -> str:

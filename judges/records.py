@@ -7,8 +7,10 @@ import gzip
 import json
 import math
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,8 +59,8 @@ def read_records(
     r"""Read chains from a file with one JSON object per line, or from CSV with a header; also as .gz.
 
     The fields are `id` and `text`, or `id`, `points` and `conclusion`; and where known `country` (name, code or
-    demonym), `lat` and `lon` in degrees, `image`, `kind`, `model`, `author`. `points` is a list of texts; in a cell of
-    CSV also one per line. Other fields are left alone.
+    demonym), `lat` and `lon` in degrees (both or none), `image`, `kind`, `model`, `author`. `points` is a list of
+    texts; in a cell of CSV also one per line. Other fields are left alone.
 
     Args:
         path: ending in .jsonl, .ndjson, .json, .csv or one of these and .gz.
@@ -69,9 +71,9 @@ def read_records(
         The records and, with `skip_bad`, one sentence for every line left out.
 
     Raises:
-        ValueError: if the file cannot be read, or a line cannot be used: no JSON, no id or no text, a location outside
-            the globe, a country that is none, two candidates of one id, model, author and kind, a reference without
-            points.
+        ValueError: if the file cannot be read, or a line cannot be used: no JSON, a field twice, no id or no text, a
+            `text` beside `points` or `conclusion`, a text that no file can hold, a location outside the globe, a
+            country that is none, two candidates of one id, model, author and kind, a reference without points.
 
     Example:
         >>> import tempfile
@@ -137,13 +139,28 @@ def _jsonl(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, Callable[[]
 
 
 def _parse(line: bytes) -> Any:
+    twice: list[str] = []
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found:
+                twice.append(name)
+            found[name] = value
+        return found
+
     try:
-        return json.loads(line.decode("utf-8"))
+        row = json.loads(line.decode("utf-8"), object_pairs_hook=fields)
     except UnicodeDecodeError:
         raise ValueError("Expected text in UTF-8, but got other bytes") from None
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "a number or list that is too long"
+        if line.rstrip().endswith((b"{", b"[", b",")):
+            reason = f"{reason} (one that goes over several lines?)"
         raise ValueError(f"Expected one JSON object per line, but got {reason}") from None
+    if twice:
+        raise ValueError(f"Expected every field once, but got {twice[0]!r:.60} twice")
+    return row
 
 
 def _csv(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, Callable[[], Any]]]:
@@ -151,17 +168,22 @@ def _csv(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, Callable[[], 
     csv.field_size_limit(sys.maxsize)
 
     def lines() -> Iterator[str]:
-        for number, line in enumerate(file, start=1):
+        pieces = (piece for line in file for piece in line.splitlines(keepends=True))  # some end in CR alone
+        for number, line in enumerate(pieces, start=1):
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
                 raise ValueError(f"Expected text in UTF-8, but got other bytes, at {path}, line {number}.") from None
 
-    reader = csv.reader(lines())
-    header = [name.strip() for name in next(reader, [])]
+    reader = csv.reader(lines(), strict=True)
+    rows = _rows(reader, path)
+    header = [name.strip() for name in next(rows, [])]
     if "id" not in header:
         there = ", ".join(f"`{name}`" for name in header[:12]) or "nothing"
         raise ValueError(f"Expected a column `id` in the header, but got {there} in {path}.")
+    twice = [name for name, count in Counter(header).items() if name and count > 1]
+    if twice:
+        raise ValueError(f"Expected every column once in the header, but got `{twice[0]}` twice in {path}.")
 
     def row(cells: list[str]) -> dict[str, Any]:
         if len(cells) != len(header):
@@ -174,9 +196,26 @@ def _csv(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, Callable[[], 
             return {**known, "points": parsed}
         return known
 
-    for cells in reader:
+    for cells in rows:
         if cells:
             yield reader.line_num, partial(row, cells)
+
+
+def _rows(reader: Any, path: Path) -> Iterator[list[str]]:
+    """The rows of a CSV reader. After a stray quote nothing can be told apart, so one ends the reading."""
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            reason = "one that is never closed" if "end of data" in str(error) else str(error)
+            raise ValueError(
+                f"Expected closed quotes, with those inside a cell doubled, but got {reason}, in the row that starts "
+                f"at {path}, line {start}."
+            ) from None
+        if cells is None:
+            return
+        yield cells
 
 
 def _record(row: Any, line: str) -> Record:
@@ -188,10 +227,10 @@ def _record(row: Any, line: str) -> Record:
         value = row.get(name)
         if value is not None and not isinstance(value, str):
             raise ValueError(f"Expected `{name}` to be a text, but got {value!r:.60}")
-        texts[name] = value
+        texts[name] = _encodable(name, value)
     if not (texts["id"] or "").strip():
         raise ValueError("Expected an `id`, but got none")
-    lat, lon = (_degrees(row, name, limit) for name, limit in (("lat", 90.0), ("lon", 360.0)))
+    lat, lon = read_location(row)
     country = texts.pop("country")
     code = country_code(country) if country else None
     if country and code is None:
@@ -202,13 +241,47 @@ def _record(row: Any, line: str) -> Record:
     return Record(chain=chain, country=code, lat=lat, lon=lon, line=line, **texts)
 
 
-def _degrees(row: dict[str, Any], name: str, limit: float) -> float | None:
+def _encodable(name: str, text: str | None) -> str | None:
+    """The text, unless it holds half a surrogate pair: JSON can escape one, but no file and no tokenizer takes it."""
+    half = re.search("[\ud800-\udfff]", text or "")
+    if half:
+        raise ValueError(f"Expected `{name}` in whole characters, but got half a surrogate pair ({half[0]!r})")
+    return text
+
+
+def read_location(row: Mapping[str, Any], lat: str = "lat", lon: str = "lon") -> tuple[float | None, float | None]:
+    """The location that a row names, in degrees.
+
+    Args:
+        row: its fields; numbers, or texts that are some.
+        lat: field of the latitude.
+        lon: field of the longitude.
+
+    Returns:
+        Latitude and longitude, or two times None where the row names neither.
+
+    Raises:
+        ValueError: if one is no number or outside the globe, or only one is there.
+
+    Example:
+        >>> read_location({"lat": "0.3", "lon": 32.6}), read_location({})
+        ((0.3, 32.6), (None, None))
+    """
+    north, east = _degrees(row, lat, 90.0), _degrees(row, lon, 360.0)
+    if (north is None) != (east is None):
+        there, missing = (lon, lat) if north is None else (lat, lon)
+        raise ValueError(f"Expected `{lat}` and `{lon}` together, but got `{there}` without `{missing}`")
+    return north, east
+
+
+def _degrees(row: Mapping[str, Any], name: str, limit: float) -> float | None:
     value = row.get(name)
     if value is None:
         return None
     try:
-        degrees = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+        # float() takes 1_0 for 10
+        degrees = math.nan if isinstance(value, bool) or "_" in str(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
         degrees = math.nan
     if not abs(degrees) <= limit:
         raise ValueError(f"Expected `{name}` in degrees within [-{limit:g}, {limit:g}], but got {value!r:.60}")
@@ -216,13 +289,18 @@ def _degrees(row: dict[str, Any], name: str, limit: float) -> float | None:
 
 
 def _chain(row: dict[str, Any], text: str | None, conclusion: str | None) -> ReasoningChain:
-    points = row.get("points")
+    points, concluded = row.get("points"), bool((conclusion or "").strip())
+    if (text or "").strip() and (points is not None or concluded):
+        second = "conclusion" if points is None else "points"
+        raise ValueError(f"Expected a `text`, or `points` and a `conclusion`, but got `text` and `{second}`")
     if points is None:
         if text is None:
             raise ValueError("Expected a `text`, or `points` and a `conclusion`, but got neither")
-        return parse_chain(text)
+        return ReasoningChain.of([], conclusion) if concluded else parse_chain(text)
     if not isinstance(points, list) or not all(isinstance(point, str) for point in points):
         raise ValueError(f"Expected `points` to be a list of texts, but got {points!r:.60}")
+    for point in points:
+        _encodable("points", point)
     return ReasoningChain.of(points, conclusion)
 
 

@@ -89,6 +89,20 @@ BAD = [
     ({"id": "b", "text": "x", "lat": float("nan")}, "Expected `lat` in degrees"),
     ({"id": "b", "text": "x", "lat": [1]}, "Expected `lat` in degrees"),
     ({"id": "b", "text": "x", "country": "Atlantis"}, "Expected `country` to be a country, but got 'Atlantis'"),
+    ('{"id": "b", "text": "x", "lat": 1, "lon": 1' + "0" * 400 + "}", r"Expected `lon` in degrees within .* got 10000"),
+    ({"id": "b", "text": "x", "lat": "1_0", "lon": 1}, "Expected `lat` in degrees within .* but got '1_0'"),
+    ({"id": "b", "text": "x", "lat": 1}, "Expected `lat` and `lon` together, but got `lat` without `lon`"),
+    ({"id": "b", "text": "x", "lon": 1, "country": "UG"}, "together, but got `lon` without `lat`"),
+    ({"id": "b", "text": "- Red \ud800 soil."}, r"Expected `text` in whole characters, .* surrogate pair .'.ud800'."),
+    ({"id": "b", "points": ["Tea", "\udfff"]}, r"Expected `points` in whole characters, .* .'.udfff'."),
+    ({"id": "b", "points": ["Tea"], "conclusion": "\ud800"}, "Expected `conclusion` in whole characters"),
+    ({"id": "b", "text": "x", "model": "\ud800"}, "Expected `model` in whole characters"),
+    ({"id": "b\ud800", "text": "x"}, "Expected `id` in whole characters"),
+    ({"id": "b", "text": "x", "points": ["y"]}, "Expected a `text`, or .* but got `text` and `points`"),
+    ({"id": "b", "text": "x", "points": []}, "but got `text` and `points`"),
+    ({"id": "b", "text": "x", "conclusion": "Kenya"}, "but got `text` and `conclusion`"),
+    ('{"id": "b", "text": "x", "text": "y"}', "Expected every field once, but got 'text' twice"),
+    ("{", r"Expected one JSON object per line, but got .* .one that goes over several lines.."),
     (GOOD, "Expected one chain for each `id` and `model`, but got 'a' of 'm' again .first at .*line 1."),
 ]
 
@@ -103,6 +117,27 @@ def test_bad_lines(tmp_path, row, match):
     records, problems = read_records(path, skip_bad=True)
     assert [record.id for record in records] == ["a", "z"]
     assert problems == [str(caught.value)]
+
+
+def test_blank_fields_beside_others_say_nothing(tmp_path):
+    rows = [
+        {"id": "a", "text": "- Tea", "points": None, "conclusion": " "},
+        {"id": "b", "text": "", "points": ["Tea"], "conclusion": "Kenya"},
+        {"id": "c", "text": "", "conclusion": "Kenya"},
+    ]
+    one, two, three = read_records(jsonl(tmp_path / "c.jsonl", *rows))[0]
+    assert [[point.text for point in record.chain.points] for record in (one, two, three)] == [["Tea"], ["Tea"], []]
+    assert [record.chain.conclusion and record.chain.conclusion.country for record in (one, two, three)] == [
+        *(None, "KE", "KE")
+    ]
+
+
+def test_lines_of_csv_may_end_in_cr_alone(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_bytes(b'id,text\ra,"- Red soil\n- Tea"\rb,- Palms\r')
+    records, problems = read_records(path)
+    assert ([record.id for record in records], problems) == (["a", "b"], [])
+    assert [point.text for point in records[0].chain.points] == ["Red soil", "Tea"]
 
 
 def test_one_id_may_have_chains_of_several_authors_and_kinds(tmp_path):
@@ -128,6 +163,21 @@ def test_references(tmp_path):
         ("c.csv", b"name,text\n", r"Expected a column `id` in the header, but got `name`, `text` in .*c.csv"),
         ("c.csv", b"id,text\na,b,c\n", r"Expected 2 fields as in the header, but got 3, at .*c.csv, line 2"),
         ("c.csv", b"id,text\na,\n", None),
+        (
+            "c.csv",
+            b'id,text\nw,- Red\nx0,"- A unclosed\nx1,- B\n',
+            r"Expected closed quotes, .* one that is never closed, in the row that starts at .*c.csv, line 3\.$",
+        ),
+        (
+            "c.csv",
+            b'id,text\nx0,"- A unclosed\nx1,"- B"\n',
+            r"Expected closed quotes, .* starts at .*c.csv, line 2\.$",
+        ),
+        (
+            "c.csv",
+            b"id,text,text\na,b,c\n",
+            r"Expected every column once in the header, but got `text` twice in .*c.csv",
+        ),
         ("c.csv", b'id,points\na,"[1"\n', r"Expected one JSON object per line, but got .*line 2"),
         ("c.csv", b"id,text\na,\xff\n", r"Expected text in UTF-8, but got other bytes, at .*c.csv, line 2"),
         ("c.jsonl", b'{"id": "\xff"}\n', r"Expected text in UTF-8, but got other bytes, at .*c.jsonl, line 1"),
@@ -193,7 +243,7 @@ def georc(tmp_path):
 
 def test_georc(georc):
     (georc / "Human_Expert_1.txt").write_text("\ufeffRound 2\nReasoning\nCoast\nConclusion\nPeru", encoding="utf-8")
-    (georc / "asia_rounds_metadata.json").write_text('[{"lat": -1.29, "lng": 36.82}, {"streakLocationCode": "pe"}]')
+    (georc / "asia_rounds_metadata.json").write_text('[{"lat": "-1.29", "lng": 36.82}, {"streakLocationCode": "pe"}]')
     (georc / "notes.txt").write_text("not a chain")
     for folder in (georc, georc.parent):
         candidates, references = read_georc(folder)
@@ -229,6 +279,26 @@ def test_georc(georc):
         ("Human_Chain_1.txt", b"Round 1\n\xff", r"Expected text in UTF-8, but got other bytes in .*Human_Chain_1.txt"),
         ("asia_rounds_metadata.json", b"3", r"Expected a JSON list with `lat` and `lng` of each round"),
         ("asia_rounds_metadata.json", b"{", r"Expected a JSON list with `lat` and `lng` of each round"),
+        (
+            "asia_rounds_metadata.json",
+            b'[{"lat": 1, "lng": 2}, {"lat": [1], "lng": 2}]',
+            r"Expected `lat` in degrees within .* but got .1., at .*asia_rounds_metadata.json, round 2\.",
+        ),
+        (
+            "asia_rounds_metadata.json",
+            b'[{"lat": 91, "lng": 2}]',
+            r"Expected `lat` in degrees .* got 91, at .*asia_rounds_metadata.json, round 1\.",
+        ),
+        (
+            "asia_rounds_metadata.json",
+            b'[{"lat": 1}]',
+            r"Expected `lat` and `lng` together, but got `lat` without `lng`, at .*, round 1\.",
+        ),
+        (
+            "candidate_reasoning_chain_\udcff_1.txt",
+            b"Palms",
+            r"Expected names of files and folders in UTF-8, but got .*udcff",
+        ),
     ],
 )
 def test_bad_georc(georc, name, content, match):
