@@ -9,12 +9,13 @@ candidates left are looked at exactly. ``graphs.plain_edges`` is the same from d
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from geobias_torch.scratch import Scratch
 
 TIE = 1e-10  # radians (0.6 mm): distances this close are ties
 LARGEST = 1.0  # radians: up to here the lattice on the sphere is close enough to the flat one
@@ -26,22 +27,7 @@ _MAX_SLOTS = 12  # edges of a point up to which the reverse is found by comparin
 _ROUNDING = 1e-6  # share of the cap: float32 coordinates on the plane, and their differences
 
 
-class _Scratch(threading.local):
-    """Arrays that a thread uses again and again: fresh memory costs ten times what is computed in it."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[tuple[str, Any], np.ndarray] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """An array with anything in it, valid until its name is taken again."""
-        size = math.prod(shape)
-        array = self._arrays.get((name, dtype))
-        if array is None or len(array) < size:
-            array = self._arrays[name, dtype] = np.empty(size, dtype)
-        return array[:size].reshape(shape)
-
-
-_SCRATCH = _Scratch()
+_SCRATCH = Scratch()
 
 
 class Batch(NamedTuple):

@@ -9,7 +9,6 @@ operations on arrays that fit into the cache.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from geobias_torch.geometry import LocalFrame, frame_axes, unit_vectors
+from geobias_torch.scratch import Scratch, Shelf
 
 _TILE = 24  # centres that share a list of candidates
 _GROUP = 32  # neighbouring tiles that share a list of tiles
@@ -99,26 +99,16 @@ def _cosine(arc: np.ndarray | float) -> np.ndarray:
     return np.cos(np.minimum(arc, math.pi))
 
 
-class _Buffers(threading.local):
-    """Arrays that every thread keeps: touching new memory costs more than most operations on it."""
+_SCRATCH, _SHELF = Scratch(), Shelf()
 
-    def __init__(self) -> None:
-        self.kept: dict[str, np.ndarray] = {}
 
-    def take(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Float64 of anything; the array of this name that was taken before is overwritten."""
-        size = math.prod(shape)
-        if name not in self.kept or len(self.kept[name]) < size:
-            self.kept[name] = np.empty(max(size, _BLOCK))
-        return self.kept[name][:size].reshape(shape)
+def _products(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Inner products, (B, T, C), of (B, T, 3) and (B, 3, C).
 
-    def products(self, name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Inner products, (B, T, C), of (B, T, 3) and (B, 3, C).
-
-        Their last bits may depend on the shape of the block. The frame rounds them to what coordinates are worth, and
-        boundaries have a tolerance far above that, so that patches do not. Too small for a BLAS to start threads.
-        """
-        return np.matmul(a, b, out=self.take(name, (*a.shape[:2], b.shape[2])))
+    Their last bits may depend on the shape of the block. The frame rounds them to what coordinates are worth, and
+    boundaries have a tolerance far above that, so that patches do not. Too small for a BLAS to start threads.
+    """
+    return np.matmul(a, b, out=_SCRATCH.take(name, (*a.shape[:2], b.shape[2]), np.float64))
 
 
 @dataclass(frozen=True)
@@ -145,7 +135,10 @@ class Block:
 
     def members(self, place: np.ndarray | None = None) -> np.ndarray:
         """(P,) int32 numbers of the members, or of other candidates of the pairs' centres."""
-        return self.candidates.take(np.repeat(self.first, self.counts) + (self.place if place is None else place))
+        place = self.place if place is None else place
+        rows = np.repeat(self.first, self.counts)
+        rows += place
+        return np.take(self.candidates, rows, out=_SHELF.take(len(rows), np.int32), mode="clip")
 
     @cached_property
     def filled(self) -> np.ndarray:
@@ -153,8 +146,12 @@ class Block:
         return np.arange(self.counts.max(initial=0)) < self.counts[:, None]
 
     def table(self, values: np.ndarray, fill: Any) -> np.ndarray:
-        """The values (P,) of the pairs as a row per centre, (T, W), with something behind the last of each."""
-        table = np.full(self.filled.shape, fill, dtype=values.dtype)
+        """The values (P,) of the pairs as a row per centre, (T, W), with something behind the last of each.
+
+        Valid until the next table of this thread.
+        """
+        table = _SCRATCH.take("table", self.filled.shape, values.dtype)
+        table.fill(fill)
         table[self.filled] = values
         return table
 
@@ -177,7 +174,6 @@ class Search:
         # a row of NaN behind the last point, for numbers that are -1
         self._east, self._north, self._up = (_with_nan(v) for v in (east.numpy(), north.numpy(), centers.vectors))
         self._axes = np.ascontiguousarray(_with_nan(points.vectors).T)
-        self._buffers = _Buffers()
 
     def _near_tiles(self, group: int) -> Iterator[tuple[int, np.ndarray]]:
         """(tile of centres, tiles of points that may hold members) of a group of tiles."""
@@ -261,7 +257,7 @@ class Search:
 
     def _block(self, parts: list[tuple[np.ndarray, np.ndarray, float]], degrees: bool) -> Block:
         """All pairs of several tiles: (centres, candidates, bound of their distances) each."""
-        centers, points, buffers = self.centers, self.points, self._buffers
+        centers, points = self.centers, self.points
         height, width = max(len(own) for own, _, _ in parts), max(len(found) for _, found, _ in parts)
         rows = np.full((len(parts), height), -1)
         candidates = np.full((len(parts), width), -1, dtype=np.int32)
@@ -269,17 +265,18 @@ class Search:
             rows[i, : len(own)], candidates[i, : len(found)] = own, found
         # number -1 is the last row, NaN: products with it are inside of nothing
         vectors = np.stack([axis.take(candidates) for axis in self._axes], axis=1)  # (B, 3, C)
-        east = buffers.products("east", self._east[rows], vectors)
-        north = buffers.products("north", self._north[rows], vectors)
-        sine2 = np.multiply(east, east, out=buffers.take("sine2", east.shape))
-        sine2 += np.multiply(north, north, out=buffers.take("term", east.shape))
+        east = _products("east", self._east[rows], vectors)
+        north = _products("north", self._north[rows], vectors)
+        sine2 = np.multiply(east, east, out=_SCRATCH.take("sine2", east.shape, np.float64))
+        sine2 += np.multiply(north, north, out=_SCRATCH.take("term", east.shape, np.float64))
         near = self.radius < _NEAR
         # within a quarter turn the sine alone tells the distance
         cosine = None
         if not near or max(part[2] for part in parts) >= math.pi / 2:
-            cosine = buffers.products("cosine", self._up[rows], vectors)
+            cosine = _products("cosine", self._up[rows], vectors)
         if near:
-            inside = sine2 <= math.sin(self.radius + _EDGE) ** 2
+            edge = math.sin(self.radius + _EDGE) ** 2
+            inside = np.less_equal(sine2, edge, out=_SCRATCH.take("inside", sine2.shape, np.bool_))
             if cosine is not None:
                 inside &= cosine > 0
         else:

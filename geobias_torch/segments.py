@@ -10,7 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from geobias_torch.scratch import Scratch
+
 _CHUNK = 1 << 19  # pairs handled at once by a thread
+_SCRATCH = Scratch()
 
 T = TypeVar("T")
 
@@ -105,7 +108,13 @@ class Segments:
         add = _add_whole_runs if np.issubdtype(source.dtype, np.integer) else _add_runs
 
         def work(first: int, last: int) -> None:
-            gathered = np.take(source, members[offsets[first] : offsets[last]], axis=0)
+            chosen = members[offsets[first] : offsets[last]]
+            # take wants numbers of pointer size and would make them in new memory; none is out of range, and another
+            # mode than "clip" would buffer
+            rows = _SCRATCH.take("rows", chosen.shape, np.intp)
+            np.copyto(rows, chosen)
+            gathered = _SCRATCH.take("gathered", (len(rows), *source.shape[1:]), source.dtype)
+            np.take(source, rows, axis=0, out=gathered, mode="clip")
             add(gathered, offsets[first : last + 1] - offsets[first], target[first:last])
 
         for _ in self._map(work):
@@ -142,7 +151,8 @@ def _add_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
 
 def _add_whole_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
     """The same for integers, whose running total is exact: its differences are the sums, and cost half."""
-    total = np.zeros((len(values) + 1, *values.shape[1:]), dtype=values.dtype)
+    total = _SCRATCH.take("total", (len(values) + 1, *values.shape[1:]), values.dtype)
+    total[0] = 0
     np.cumsum(values, axis=0, out=total[1:])
     edges = total.take(offsets, axis=0)
     np.subtract(edges[1:], edges[:-1], out=out)
