@@ -60,6 +60,21 @@ def timed(work: Callable[[], Any], rounds: int) -> tuple[float, Any]:
     return best, result
 
 
+def by_turns(peer: Callable[[], Any], ours: Callable[[], Any], rounds: int) -> tuple[float, Any, float, Any]:
+    """Best time and last result of both: turn about, so that a slow spell of the machine hits both.
+
+    No round keeps its results for the next: they would have to find ever new memory.
+    """
+    peer_s = ours_s = float("inf")
+    for _ in range(rounds):
+        theirs = found = None
+        seconds, theirs = timed(peer, 1)
+        peer_s = min(peer_s, seconds)
+        seconds, found = timed(ours, 1)
+        ours_s = min(ours_s, seconds)
+    return peer_s, theirs, ours_s, found
+
+
 def sre(rounds: int) -> dict[str, float]:
     """Three SRE scores from coordinates, and of a second vector, against a BallTree that lists the same pairs."""
     from sklearn.neighbors import BallTree
@@ -76,10 +91,7 @@ def sre(rounds: int) -> dict[str, float]:
         regions.build(PARTITIONS)  # one walk for all three
         return regions, [spatial_relative_entropy(performance, regions, p) for p in PARTITIONS]
 
-    # turn about, so that a slow spell of the machine hits both
-    turns = [(timed(peer, 1), timed(cold, 1)) for _ in range(rounds)]
-    peer_s, cold_s = (min(turn[i][0] for turn in turns) for i in range(2))
-    members, (regions, scores) = turns[-1][0][1], turns[-1][1][1]
+    peer_s, members, cold_s, (regions, scores) = by_turns(peer, cold, rounds)
 
     sizes = np.array([len(m) for m in members])
     assert np.array_equal(sizes, regions.sizes.numpy()), "the peer found other members"
@@ -136,9 +148,7 @@ def ssi(rounds: int) -> dict[str, float]:
         unmarked = spatial_self_information(None, regions)
         return regions, unmarked, spatial_self_information(performance, regions)
 
-    turns = [(timed(peer, 1)[0], timed(ours, 1)) for _ in range(rounds)]
-    peer_s, ours_s = min(turn[0] for turn in turns), min(turn[1][0] for turn in turns)
-    regions, _, marked = turns[-1][1][1]
+    peer_s, _, ours_s, (regions, _, marked) = by_turns(peer, ours, rounds)
 
     # the same scores by dense distances, for some of the ROIs
     chosen = torch.arange(0, len(regions), len(regions) // 40)
