@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,9 +71,10 @@ def read_records(
         The records and, with `skip_bad`, one sentence for every line left out.
 
     Raises:
-        ValueError: if the file cannot be read, or a line cannot be used: no JSON, a field twice, no id or no text, a
-            `text` beside `points` or `conclusion`, a text that no file can hold, a location outside the globe, a
-            country that is none, two candidates of one id, model, author and kind, a reference without points.
+        ValueError: if the file cannot be read, or a line cannot be used: no JSON, a field twice, no id or no text,
+            `points` or a `conclusion` that do not stand in the `text` beside them, half a surrogate pair, a location
+            outside the globe, a country that is none, two candidates of one id, model, author and kind, a reference
+            without points.
 
     Example:
         >>> import tempfile
@@ -289,19 +290,41 @@ def _degrees(row: Mapping[str, Any], name: str, limit: float) -> float | None:
 
 
 def _chain(row: dict[str, Any], text: str | None, conclusion: str | None) -> ReasoningChain:
-    points, concluded = row.get("points"), bool((conclusion or "").strip())
-    if (text or "").strip() and (points is not None or concluded):
-        second = "conclusion" if points is None else "points"
-        raise ValueError(f"Expected a `text`, or `points` and a `conclusion`, but got `text` and `{second}`")
-    if points is None:
-        if text is None:
-            raise ValueError("Expected a `text`, or `points` and a `conclusion`, but got neither")
-        return ReasoningChain.of([], conclusion) if concluded else parse_chain(text)
-    if not isinstance(points, list) or not all(isinstance(point, str) for point in points):
+    points = row.get("points")
+    if points is not None and not (isinstance(points, list) and all(isinstance(point, str) for point in points)):
         raise ValueError(f"Expected `points` to be a list of texts, but got {points!r:.60}")
-    for point in points:
+    for point in points or ():
         _encodable("points", point)
-    return ReasoningChain.of(points, conclusion)
+    other = disagreeing(text, points, conclusion)
+    if other:
+        raise ValueError(f"Expected a `text`, or `points` and a `conclusion`, but got `text` and another `{other}`")
+    if points is not None:
+        return ReasoningChain.of(points, conclusion)
+    if text is None:
+        raise ValueError("Expected a `text`, or `points` and a `conclusion`, but got neither")
+    return parse_chain(text) if text.strip() else ReasoningChain.of([], conclusion)
+
+
+def disagreeing(text: str | None, points: Sequence[str] | None, conclusion: str | None) -> str | None:
+    """Which field holds what the text beside it does not say, so that one of the two would be lost.
+
+    Args:
+        text: of a chain; None or blank for none.
+        points: of the same; None for none.
+        conclusion: likewise.
+
+    Returns:
+        "points", "conclusion" or None.
+
+    Example:
+        >>> disagreeing("- Red soil. It is Kenya.", ["Red soil."], "Kenya"), disagreeing("- Red soil.", ["Tea."], None)
+        (None, 'points')
+    """
+    if not text or not text.strip():
+        return None
+    if points is not None and not (points and all(point.strip() in text for point in points)):
+        return "points"
+    return "conclusion" if conclusion and conclusion.strip() not in text else None
 
 
 def join(

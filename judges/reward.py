@@ -14,11 +14,12 @@ from judges.faults import Contrast
 from judges.isolation import isolated
 from judges.memo import Memo
 from judges.reward_findings import PARTS, Finder, Finding, Judge, Result, mean
-from judges.reward_parts import fault_weights
+from judges.reward_parts import check_limit, check_quantum, check_share, fault_weights
 from judges.reward_rows import Row, read_rows
 
 __all__ = ["ChainReward", "compute_score_batch"]
 
+_CONTRAST = ("generic", "misattribution", "stereotype")
 _REMEMBERED = 10_000  # completions
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,10 @@ class ChainReward:
     which a trainer must not punish. Completions that are equal, with equal prompt, reference and country, are judged
     once and earn the same to the last bit as long as the process lives. A call is one ``judge.score`` for all.
 
+    What a completion or a prompt holds besides text (None, an image) says nothing: a completion without text earns 0.
+    So does what could be neither (a number, bytes), which is counted besides, as ``chain_reward/unreadable``. Half a
+    surrogate pair is read as "?", also in a reference.
+
     What it does not see: points that match nothing, merged into one, count once. ``max_point_tokens`` bounds that; a
     limit near the length of the references' longest point leaves least of it.
 
@@ -58,11 +63,11 @@ class ChainReward:
         contrast: finds what is generic, misattributed or stereotyped. None: generic is by the axioms alone, the other
             two are unknown.
         reference: name of the column with the references: a text, a list of texts (several references), or a record
-            with ``points`` and ``conclusion``, or ``text``.
+            with ``points`` and ``conclusion``, or ``text``. Where a record has both, the points count.
         country: name of the column with the true country (name, code or demonym; None or empty where unknown). None: no
             row has one.
         weights: of the four faults, in [0, 1]; those not given keep their default.
-        quantum: step of the reward, in (0, 1].
+        quantum: step of the reward, in (0, 1]; 1 is a multiple of it.
         min_value: :math:`v_i` below which a point is unmatched, in [0, 1].
         max_points: points that are judged. Those after them count as unmatched.
         max_point_tokens: words of a point that are judged. For every so many words after them one more point counts as
@@ -70,9 +75,11 @@ class ChainReward:
         max_failed_calls: calls in a row without any reward, after which one raises.
 
     Raises:
-        TypeError: if ``judge`` has no ``score``, or a cell holds anything but what is said above.
+        TypeError: if ``judge`` has no ``score``, an argument is of another type, or a reference or a country is none of
+            what is said above.
         ValueError: if an argument is outside its range or a weight unknown; when called, if a column is missing or of
-            the wrong length, a country is none, or the judge never says what matches.
+            the wrong length, a country is none, a reference has no ``points`` but a ``text`` and a ``conclusion`` that
+            does not stand in it, or the judge never says what matches.
         RuntimeError: after ``max_failed_calls`` calls in a row without any reward.
 
     Example:
@@ -109,17 +116,16 @@ class ChainReward:
     ) -> None:
         if not callable(getattr(judge, "score", None)):
             raise TypeError(f"Expected `judge` with a method `score`, but got {type(judge).__name__}.")
-        if not 0 < quantum <= 1:
-            raise ValueError(f"Expected `quantum` within (0, 1], but got {quantum}.")
-        if not 0 <= min_value <= 1:
-            raise ValueError(f"Expected `min_value` within [0, 1], but got {min_value}.")
-        for name, limit in (
-            ("max_points", max_points),
-            ("max_point_tokens", max_point_tokens),
-            ("max_failed_calls", max_failed_calls),
-        ):
-            if limit < 1:
-                raise ValueError(f"Expected `{name}` of at least 1, but got {limit}.")
+        if contrast is not None and not all(callable(getattr(contrast, name, None)) for name in _CONTRAST):
+            raise TypeError(f"Expected `contrast` to be a Contrast or None, but got {contrast!r:.60}.")
+        for name, column in (("reference", reference), ("country", country)):
+            if not (isinstance(column, str) or (column is None and name == "country")):
+                raise TypeError(f"Expected `{name}` to be the name of a column, but got {column!r:.60}.")
+        check_quantum(quantum)
+        check_share("min_value", min_value)
+        check_limit("max_points", max_points)
+        check_limit("max_point_tokens", max_point_tokens)
+        check_limit("max_failed_calls", max_failed_calls)
         self.__name__ = "chain_reward"  # trainers name the metrics after it
         self.judge = judge
         self.contrast = contrast
@@ -162,8 +168,9 @@ class ChainReward:
             completion_ids: not used.
             trainer_state: not used.
             log_extra: takes a column ``chain_reward`` with all that was found, a JSON text for each completion.
-            log_metric: takes the mean of each part over the completions that have a reward, as ``chain_reward/f1``, and
-                the number of those that have none, as ``chain_reward/failed``.
+            log_metric: takes the mean of each part over the completions that have a reward, as ``chain_reward/f1``, the
+                number of those that are no text or whose prompt is none, as ``chain_reward/unreadable``, and of those
+                that have no reward, as ``chain_reward/failed``.
             **columns: columns of the data set, one cell for each completion.
 
         Returns:
@@ -190,7 +197,7 @@ class ChainReward:
         if log_extra is not None:
             log_extra(self.__name__, [result.to_json() for result in results])
         if log_metric is not None:
-            self._log(results, log_metric)
+            self._log(results, sum(not row.readable for row in rows), log_metric)
         self._count(results, error)
         return results
 
@@ -223,12 +230,13 @@ class ChainReward:
                 f"{len(points)} points: give it an encoder (`similarity=Encoder()`)."
             )
 
-    def _log(self, results: Sequence[Result], log_metric: Callable[[str, float], None]) -> None:
+    def _log(self, results: Sequence[Result], unreadable: int, log_metric: Callable[[str, float], None]) -> None:
         scored = [result.parts for result in results if result.reward is not None]
         for name in PARTS:
             value = mean([value for parts in scored if (value := parts[name]) is not None])
             if value is not None:
                 log_metric(f"{self.__name__}/{name}", value)
+        log_metric(f"{self.__name__}/unreadable", float(unreadable))
         log_metric(f"{self.__name__}/failed", float(len(results) - len(scored)))
 
     def _count(self, results: Sequence[Result], error: Exception | None) -> None:
@@ -280,7 +288,7 @@ def compute_score_batch(
 
     Raises:
         ValueError: if the lengths differ, a country is none, or the judge never says what matches.
-        TypeError: if a cell is of a type that it cannot be.
+        TypeError: if an argument is no list, or a cell of a type that it cannot be.
         RuntimeError: after ``max_failed_calls`` calls in a row without any reward.
 
     Example:
@@ -292,7 +300,15 @@ def compute_score_batch(
         >>> scores[0]["score"], scores[0]["failed"]
         (1.0, False)
     """
-    infos = [{}] * len(solution_strs) if extra_infos is None else [info or {} for info in extra_infos]
+    given = {"solution_strs": solution_strs, "ground_truths": ground_truths, "extra_infos": extra_infos}
+    for name, cells in given.items():
+        is_list = hasattr(cells, "__len__") and not isinstance(cells, (str, Mapping))
+        if not is_list and not (cells is None and name == "extra_infos"):
+            raise TypeError(f"Expected `{name}` to be a list, but got {cells!r:.60}.")
+    infos = [{}] * len(solution_strs) if extra_infos is None else [{} if one is None else one for one in extra_infos]
+    for index, info in enumerate(infos):
+        if not isinstance(info, Mapping):
+            raise TypeError(f"Expected `extra_infos[{index}]` to be a dictionary or None, but got {info!r:.60}.")
     if not len(solution_strs) == len(ground_truths) == len(infos):
         raise ValueError(
             f"Expected `ground_truths` and `extra_infos` for each of the {len(solution_strs)} completions, but got "
@@ -308,7 +324,7 @@ def compute_score_batch(
         name = reward.country
         countries = [{**truth, **info}.get(name) for truth, info in zip(truths, infos, strict=True)]
         columns[name] = countries
-    prompts = [info.get("prompt") or "" for info in infos]
+    prompts = [info.get("prompt") for info in infos]
     results = reward.results(list(solution_strs), prompts, columns)
     return [
         {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
 
 from judges.chains import Point, ReasoningChain
 from judges.results import PointScore
@@ -15,6 +17,9 @@ __all__ = [
     "COUNTRY_SHARE",
     "WEIGHTS",
     "Grouped",
+    "check_limit",
+    "check_quantum",
+    "check_share",
     "combine",
     "fault_weights",
     "grouped_precision",
@@ -145,20 +150,66 @@ def fault_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
         weights: by name, in [0, 1]; the others keep their default.
 
     Raises:
+        TypeError: if they are no mapping, or a weight no number.
         ValueError: if a name is unknown or a weight outside [0, 1].
 
     Example:
         >>> fault_weights({"false_tool": 1.0})["false_tool"]
         1.0
     """
+    if not (weights is None or isinstance(weights, Mapping)):
+        raise TypeError(f"Expected `weights` to be a mapping of faults to numbers, but got {weights!r:.60}.")
     given = dict(weights or {})
     unknown = sorted(set(given) - set(WEIGHTS), key=str)
     if unknown:
         raise ValueError(f"Expected `weights` of {', '.join(WEIGHTS)}, but got {', '.join(map(str, unknown))}.")
     for name, weight in given.items():
-        if not 0 <= weight <= 1:
-            raise ValueError(f"Expected `weights` within [0, 1], but got {weight} for {name}.")
+        check_share(f"weights[{name!r}]", weight)
     return {**WEIGHTS, **given}
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is no number within [0, 1].
+
+    Example:
+        >>> check_share("min_value", 1.5)
+        Traceback (most recent call last):
+        ValueError: Expected `min_value` within [0, 1], but got 1.5.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"Expected `{name}` to be a number within [0, 1], but got {value!r:.60}.")
+    if not 0 <= float(value) <= 1:
+        raise ValueError(f"Expected `{name}` within [0, 1], but got {value}.")
+
+
+def check_limit(name: str, value: Any) -> None:
+    """Refuse what is no whole number of at least 1.
+
+    Example:
+        >>> check_limit("max_points", 2.5)
+        Traceback (most recent call last):
+        TypeError: Expected `max_points` to be a whole number of at least 1, but got 2.5.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"Expected `{name}` to be a whole number of at least 1, but got {value!r:.60}.")
+    if value < 1:
+        raise ValueError(f"Expected `{name}` of at least 1, but got {value}.")
+
+
+def check_quantum(value: Any) -> None:
+    """Refuse a step that does not lead from 0 to 1 in a whole number of steps.
+
+    Example:
+        >>> check_quantum(0.6)
+        Traceback (most recent call last):
+        ValueError: Expected `quantum` within (0, 1] and 1 a multiple of it, such as 0.01 or 0.25, but got 0.6.
+    """
+    check_share("quantum", value)
+    steps = 1 / value if value else math.inf
+    if not (math.isfinite(steps) and abs(steps - round(steps)) <= 1e-9 * steps):
+        raise ValueError(
+            f"Expected `quantum` within (0, 1] and 1 a multiple of it, such as 0.01 or 0.25, but got {value}."
+        )
 
 
 def quantise(reward: float, quantum: float) -> float:
@@ -166,14 +217,14 @@ def quantise(reward: float, quantum: float) -> float:
 
     Args:
         reward: the number.
-        quantum: the step.
+        quantum: the step, of which 1 is a multiple.
 
     Example:
         >>> quantise(0.5749, 0.01), quantise(0.3, 0.25)
         (0.57, 0.25)
     """
-    step = Decimal(str(quantum))
-    return float((Decimal(reward) / step).to_integral_value(ROUND_HALF_EVEN) * step)
+    steps = round(1 / quantum)
+    return float((Decimal(reward) * steps).to_integral_value(ROUND_HALF_EVEN) / steps)
 
 
 # A word, or one character of a script without spaces; long runs count as several, so that they cannot hide length.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from judges.chains import ReasoningChain, parse_chain
 from judges.memo import digest
 from judges.places import country_code
+from judges.records import disagreeing
 
 __all__ = ["Row", "message_text", "read_rows"]
 
@@ -25,6 +27,7 @@ class Row:
         prompt: what it answers.
         sources: its references, as strings.
         country: ISO alpha-2 code of the true country; None where unknown.
+        readable: whether the completion and the prompt hold nothing but text.
 
     Example:
         >>> row = Row("- Red soil.", "Where?", (("points", "Uganda", "Red soil."),), "UG")
@@ -36,6 +39,7 @@ class Row:
     prompt: str
     sources: tuple[Source, ...]
     country: str | None
+    readable: bool = field(default=True, repr=False, compare=False)
 
     @property
     def key(self) -> bytes:
@@ -79,29 +83,36 @@ def read_rows(
         B rows.
 
     Raises:
-        ValueError: if a column is missing, a length is not B, or a country is none.
-        TypeError: if a cell is of a type that it cannot be.
+        ValueError: if a column is missing, a length is not B, a country is none, or a reference is in doubt.
+        TypeError: if ``completions`` or ``prompts`` is no list, or a reference or a country of another type.
 
     Example:
         >>> columns = {"reference": [{"points": ["Red soil."]}], "country": ["Ugandan"]}
         >>> read_rows(["- Tea."], None, columns, reference="reference", country="country")
         [Row(text='- Tea.', prompt='', sources=(('points', '', 'Red soil.'),), country='UG')]
     """
-    rows = len(completions)
-    if prompts is not None and len(prompts) != rows:
-        raise ValueError(f"Expected {rows} `prompts`, one for each completion, but got {len(prompts)}.")
+    said = _listed(completions, "completions")
+    rows = len(said)
+    asked = [None] * rows if prompts is None else _listed(prompts, "prompts")
+    if len(asked) != rows:
+        raise ValueError(f"Expected {rows} `prompts`, one for each completion, but got {len(asked)}.")
     references = _column(columns, reference, rows)
     countries = [None] * rows if country is None else _column(columns, country, rows)
-    asked = [""] * rows if prompts is None else prompts
-    return [
-        Row(
-            message_text(completions[row], f"`completions[{row}]`", only="assistant"),
-            message_text(asked[row], f"`prompts[{row}]`"),
-            _sources(references[row], f"`{reference}[{row}]`"),
-            _country(countries[row], f"`{country}[{row}]`"),
-        )
-        for row in range(rows)
-    ]
+    found = []
+    for row in range(rows):
+        text, is_text = message_text(said[row], only="assistant")
+        prompt, is_too = message_text(asked[row])
+        sources = _sources(references[row], f"`{reference}[{row}]`")
+        true = _country(countries[row], f"`{country}[{row}]`")
+        found.append(Row(text, prompt, sources, true, readable=is_text and is_too))
+    return found
+
+
+def _listed(given: Any, name: str) -> Sequence[Any]:
+    cells = _plain(given)
+    if not isinstance(cells, Sequence) or isinstance(cells, (str, bytes)):
+        raise TypeError(f"Expected `{name}` to be a list of texts or of lists of messages, but got {_shown(given)}.")
+    return cells
 
 
 def _column(columns: Mapping[str, Any], name: str, rows: int) -> Sequence[Any]:
@@ -115,77 +126,111 @@ def _column(columns: Mapping[str, Any], name: str, rows: int) -> Sequence[Any]:
     return cells
 
 
-def message_text(given: Any, where: str, only: str | None = None) -> str:
-    r"""The text of a completion or a prompt.
+def message_text(given: Any, only: str | None = None) -> tuple[str, bool]:
+    r"""The text of a completion or a prompt, whatever it is: what a model writes must not end a training.
 
     Args:
         given: a text, or a list of messages ``{"role": ..., "content": ...}`` whose content is a text or a list of
             parts ``{"type": "text", "text": ...}``; other parts say nothing. What a message thought
-            (``"reasoning_content"``) comes before its content, inside ``<think>``.
-        where: its name in errors.
+            (``"reasoning_content"``) comes before its content, inside ``<think>``. Lists may hold lists. None and NaN
+            say nothing, and so does anything else.
         only: the role whose messages count; None for all.
 
     Returns:
-        The text; messages are set apart by an empty line.
-
-    Raises:
-        TypeError: if it is neither.
+        The text, in which messages are set apart by an empty line; and whether there was nothing else than the above.
 
     Example:
         >>> parts = [{"type": "image"}, {"type": "text", "text": "Where is this?"}]
-        >>> message_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}], "`prompt`")
-        'Be brief.\n\nWhere is this?'
+        >>> message_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}])
+        ('Be brief.\n\nWhere is this?', True)
+        >>> message_text(None), message_text(["Red", b"soil"])
+        (('', True), ('Red', False))
     """
+    unread: list[Any] = []
+    return _whole(_said(given, only, unread)), not unread
+
+
+def _said(given: Any, only: str | None, unread: list[Any]) -> str:
+    """What is said in anything; what cannot be read is added to a list."""
     given = _plain(given)
     if isinstance(given, str):
-        # Half a surrogate pair cannot be encoded, and a model can write one.
-        return given.encode("utf-8", "replace").decode("utf-8")
-    messages = [given] if isinstance(given, Mapping) else given
-    if not isinstance(messages, (list, tuple)) or not all(isinstance(message, Mapping) for message in messages):
-        raise TypeError(f"Expected {where} to be a text or a list of messages, but got {_shown(given)}.")
-    said = []
-    for message in messages:
-        if only is None or message.get("role", only) == only:
-            thought = message.get("reasoning_content")
-            said += [f"<think>\n{thought}\n</think>"] if thought else []
-            said.append(_content(message.get("content"), where))
-    return message_text("\n\n".join(filter(None, said)), where)
+        return given
+    if _missing(given):
+        return ""
+    if _is_message(given):
+        if only is not None and given.get("role", only) != only:
+            return ""
+        thought = _said(given.get("reasoning_content"), None, unread)
+        content = _said(given.get("content"), None, unread)
+        return "\n\n".join(filter(None, [thought and f"<think>\n{thought}\n</think>", content]))
+    if isinstance(given, Mapping):  # a part, whose text may be a part again
+        return _said(given.get("text", given.get("value")), None, unread)
+    if isinstance(given, (list, tuple)):
+        gap = "\n\n" if any(map(_is_message, given)) else "\n"
+        return gap.join(filter(None, (_said(one, only, unread) for one in given)))
+    unread.append(given)
+    return ""
 
 
-def _content(content: Any, where: str) -> str:
-    content = _plain(content)
-    if content is None or isinstance(content, str):
-        return content or ""
-    parts = [content] if isinstance(content, Mapping) else content
-    if isinstance(parts, (list, tuple)) and all(isinstance(part, (str, Mapping)) for part in parts):
-        texts = [part if isinstance(part, str) else part.get("text") for part in parts]
-        return "\n".join(text for text in texts if isinstance(text, str))
-    raise TypeError(f"Expected the content of {where} to be a text or a list of parts, but got {_shown(content)}.")
+def _is_message(given: Any) -> bool:
+    return isinstance(given, Mapping) and not given.keys().isdisjoint(("role", "content", "reasoning_content"))
+
+
+def _whole(text: str) -> str:
+    """The text without halves of surrogate pairs: they cannot be encoded, and models and JSON can write them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _sources(cell: Any, where: str) -> tuple[Source, ...]:
     """The references that a cell holds; none if it is empty."""
     cell = _plain(cell)
-    if cell is None:
+    if _missing(cell):
         return ()
     if isinstance(cell, str):
-        return (("text", cell),) if cell.strip() else ()
+        return (("text", _whole(cell)),) if cell.strip() else ()
     if isinstance(cell, ReasoningChain):
-        return (("points", cell.conclusion.text if cell.conclusion else "", *(point.text for point in cell.points)),)
+        said = (cell.conclusion.text if cell.conclusion else "", *(point.text for point in cell.points))
+        return (("points", *map(_whole, said)),)
     if isinstance(cell, Mapping):
-        points, text = _plain(cell.get("points")), cell.get("text")
-        if isinstance(points, (list, tuple)) and all(isinstance(point, str) for point in points):
-            return (("points", str(cell.get("conclusion") or ""), *points),)
-        if points is None and isinstance(text, str):
-            return _sources(text, where)
-        raise TypeError(f"Expected {where} with a list `points` or a text `text`, but got {_shown(dict(cell))}.")
+        return _of_record(cell, where)
     if isinstance(cell, (list, tuple)):
         return tuple(source for one in cell for source in _sources(one, where))
     raise TypeError(f"Expected {where} to be a text, a list of texts or a record, but got {_shown(cell)}.")
 
 
+def _of_record(cell: Mapping[Any, Any], where: str) -> tuple[Source, ...]:
+    points = None if _missing(given := _plain(cell.get("points"))) else given
+    text, conclusion = (_field(cell, name, where) for name in ("text", "conclusion"))
+    if (points is None and text is None) or not _are_texts(points or ()):
+        raise TypeError(f"Expected {where} with a list `points` or a text `text`, but got {_shown(dict(cell))}.")
+    other = disagreeing(text, points, conclusion)
+    if other:
+        said = f"with a `text`, or `points` and a `conclusion`, but got `text` and another `{other}`"
+        if not points:
+            raise ValueError(f"Expected {where} {said}.")
+        # Rows of a data set may carry a text from which they took some of the points. Without the row it is said once.
+        warnings.warn(f"Expected {where.partition('[')[0]}` {said}: the text is not read.", stacklevel=2)
+    if points is None:
+        return _sources(text, where)
+    return (("points", *map(_whole, (conclusion or "", *points))),)
+
+
+def _are_texts(points: Any) -> bool:
+    return isinstance(points, (list, tuple)) and all(isinstance(point, str) for point in points)
+
+
+def _field(cell: Mapping[Any, Any], name: str, where: str) -> str | None:
+    value = _plain(cell.get(name))
+    if _missing(value):
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"Expected {where} with a text as `{name}`, but got {_shown(value)}.")
+    return value
+
+
 def _country(cell: Any, where: str) -> str | None:
-    if cell is None or cell != cell or (isinstance(cell, str) and not cell.strip()):  # NaN too
+    cell = _plain(cell)
+    if _missing(cell) or (isinstance(cell, str) and not cell.strip()):
         return None
     if not isinstance(cell, str):
         raise TypeError(f"Expected {where} to be a country, but got {_shown(cell)}.")
@@ -193,6 +238,11 @@ def _country(cell: Any, where: str) -> str | None:
     if code is None:
         raise ValueError(f"Expected {where} to be a country, but got {cell!r:.60}.")
     return code
+
+
+def _missing(cell: Any) -> bool:
+    """Whether it is None, NaN, or the NA or NaT of pandas."""
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
 
 
 def _plain(cell: Any) -> Any:

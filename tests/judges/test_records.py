@@ -98,9 +98,9 @@ BAD = [
     ({"id": "b", "points": ["Tea"], "conclusion": "\ud800"}, "Expected `conclusion` in whole characters"),
     ({"id": "b", "text": "x", "model": "\ud800"}, "Expected `model` in whole characters"),
     ({"id": "b\ud800", "text": "x"}, "Expected `id` in whole characters"),
-    ({"id": "b", "text": "x", "points": ["y"]}, "Expected a `text`, or .* but got `text` and `points`"),
-    ({"id": "b", "text": "x", "points": []}, "but got `text` and `points`"),
-    ({"id": "b", "text": "x", "conclusion": "Kenya"}, "but got `text` and `conclusion`"),
+    ({"id": "b", "text": "x", "points": ["y"]}, "Expected a `text`, or .* but got `text` and another `points`"),
+    ({"id": "b", "text": "x", "points": []}, "but got `text` and another `points`"),
+    ({"id": "b", "text": "x", "conclusion": "Kenya"}, "but got `text` and another `conclusion`"),
     ('{"id": "b", "text": "x", "text": "y"}', "Expected every field once, but got 'text' twice"),
     ("{", r"Expected one JSON object per line, but got .* .one that goes over several lines.."),
     (GOOD, "Expected one chain for each `id` and `model`, but got 'a' of 'm' again .first at .*line 1."),
@@ -119,17 +119,21 @@ def test_bad_lines(tmp_path, row, match):
     assert problems == [str(caught.value)]
 
 
-def test_blank_fields_beside_others_say_nothing(tmp_path):
+def test_fields_beside_others_that_say_nothing_else(tmp_path):
     rows = [
         {"id": "a", "text": "- Tea", "points": None, "conclusion": " "},
         {"id": "b", "text": "", "points": ["Tea"], "conclusion": "Kenya"},
         {"id": "c", "text": "", "conclusion": "Kenya"},
+        {
+            "id": "d",
+            "text": "- Tea\n- Palms, so Kenya",
+            "points": ["Tea"],
+            "conclusion": "Kenya",
+        },  # where they are from
     ]
-    one, two, three = read_records(jsonl(tmp_path / "c.jsonl", *rows))[0]
-    assert [[point.text for point in record.chain.points] for record in (one, two, three)] == [["Tea"], ["Tea"], []]
-    assert [record.chain.conclusion and record.chain.conclusion.country for record in (one, two, three)] == [
-        *(None, "KE", "KE")
-    ]
+    chains = [record.chain for record in read_records(jsonl(tmp_path / "c.jsonl", *rows))[0]]
+    assert [[point.text for point in chain.points] for chain in chains] == [["Tea"], ["Tea"], [], ["Tea"]]
+    assert [chain.conclusion and chain.conclusion.country for chain in chains] == [None, "KE", "KE", "KE"]
 
 
 def test_lines_of_csv_may_end_in_cr_alone(tmp_path):
