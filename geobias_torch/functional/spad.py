@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,12 +121,22 @@ def _grids(partitionings: int, max_rows: int, max_cols: int, exhaustive: bool, s
     return list(zip(rows.tolist(), cols.tolist(), strict=True))
 
 
-def grid_deviations(values: Tensor, lat: Tensor, lon: Tensor, grids: list[tuple[int, int]]) -> Tensor:
-    """Mean absolute deviation of the boxes' means from the overall mean, (S, R) float64, for every grid."""
+def grid_deviations(
+    values: Tensor,
+    lat: Tensor,
+    lon: Tensor,
+    grids: list[tuple[int, int]],
+    cost: Callable[[Tensor], Tensor] = torch.abs,
+    fixed: bool = False,
+) -> Tensor:
+    """Mean absolute deviation of the boxes' means from the overall mean, (S, R) float64, for every grid.
+
+    Or the mean of another ``cost`` of the deviation, 0 for none; with ``fixed`` the overall mean has no gradient.
+    """
     if not len(values):
         return values.new_full((len(grids), values.shape[1]), torch.nan)
     up, across = (_unit_interval(x) for x in (lat - lat.min(), _from_widest_gap(lon)))
-    overall = values.mean(dim=0)
+    overall = (values.detach() if fixed else values).mean(dim=0)
     # the deviations are summed, not the values: a sum over all points keeps more digits
     values = values - overall
     one = torch.ones(len(values), dtype=values.dtype, device=values.device)
@@ -134,7 +145,7 @@ def grid_deviations(values: Tensor, lat: Tensor, lon: Tensor, grids: list[tuple[
         box = (up * rows).long().clamp(max=rows - 1) * cols + (across * cols).long().clamp(max=cols - 1)
         counts = one.new_zeros(rows * cols).index_add_(0, box, one)
         means = values.new_zeros(rows * cols, values.shape[1]).index_add(0, box, values) / counts.clamp(min=1)[:, None]
-        deviations.append(means.abs().sum(dim=0) / (counts > 0).sum())
+        deviations.append(cost(means).sum(dim=0) / (counts > 0).sum())
     return torch.stack(deviations)
 
 

@@ -113,6 +113,16 @@ class SSIOptions:
                 f'Expected `background_ratio` >= 3 with null="value_scheme", but got {self.background_ratio}.'
             )
 
+    def graph_of(self, regions: Regions) -> Graph:
+        """The neighbours that these options ask for."""
+        return regions.graph(
+            k=self.k,
+            background=self.background,
+            background_ratio=self.background_ratio,
+            max_members=self.max_members,
+            ties=self.ties,
+        )
+
 
 def score_and_floor(performance: Tensor | None, regions: Regions, options: SSIOptions) -> tuple[Tensor, Tensor]:
     """Local SSI (M,) and its expectation where the null is true, NaN where an ROI is not scored; float64."""
@@ -127,18 +137,11 @@ def _score(performance: Any | None, regions: Regions, options: SSIOptions) -> tu
         performance, coding = torch.ones(regions.num_points), "raw"
     performance = check_performance(performance, regions)
     values = performance if performance.ndim == 2 else performance[:, None]
-    graph = regions.graph(
-        k=options.k,
-        background=options.background,
-        background_ratio=options.background_ratio,
-        max_members=options.max_members,
-        ties=options.ties,
-    )
-    pattern = _Pattern.of(*_coded(values, coding), graph)
+    pattern = Pattern.of(*_coded(values, coding), graph := options.graph_of(regions))
     permuted = options.null == "permutation"
     mean, variance = pattern.permutation_moments() if permuted else pattern.value_scheme_moments(options.k)
     # the variance is what is left of larger terms: below this share of them it is rounding noise
-    scored = (pattern.totals >= max(options.k + 2, 4))[:, None] & (variance > 1e-12 * (mean**2 + variance))
+    scored = pattern.large_enough(options.k) & (variance > 1e-12 * (mean**2 + variance))
     if marked:
         scored = scored & pattern.differ()
     # where() on both sides of the logarithm: an ROI that is not scored must not put NaN into the gradient
@@ -189,7 +192,7 @@ def _coded(values: Tensor, coding: str | None) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class _Pattern:
+class Pattern:
     """Values of the members of every ROI on their graph, R columns, float64; the background is 0."""
 
     z: Tensor  # (P', R)
@@ -198,7 +201,8 @@ class _Pattern:
     values: Tensor  # (N, R) before centring
 
     @classmethod
-    def of(cls, values: Tensor, centred: Tensor, graph: Graph) -> _Pattern:
+    def of(cls, values: Tensor, centred: Tensor, graph: Graph) -> Pattern:
+        """Take the members' values out of (N, R), minus their mean in the columns (R,) that are to be centred."""
         values = values.to(torch.float64)
         roi = graph.roi
         z = values[graph.segments.members.long()]
@@ -216,6 +220,10 @@ class _Pattern:
     def totals(self) -> Tensor:
         """Number of points n + B of every ROI."""
         return self.graph.segments.sizes + self.graph.background
+
+    def large_enough(self, k: int) -> Tensor:
+        """Whether every point has a k-th neighbour and the moments exist, (M, 1)."""
+        return (self.totals >= max(k + 2, 4))[:, None]
 
     @cached_property
     def mean(self) -> Tensor:
@@ -250,6 +258,11 @@ class _Pattern:
         n = self.totals.clamp(min=4).to(torch.float64)[:, None]
         m2 = (self._per_roi(self.deviation**2) + background * self.mean**2) / n
         m4 = (self._per_roi(self.deviation**4) + background * self.mean**4) / n
+        return self.moments_of(m2, m4)
+
+    def moments_of(self, m2: Tensor | float, m4: Tensor | float) -> tuple[Tensor, Tensor]:
+        """The same for any values with these second and fourth moments about their mean."""
+        n = self.totals.clamp(min=4).to(torch.float64)[:, None]
         s0, s1, s2 = (s[:, None] for s in (self.graph.s0, self.graph.s1, self.graph.s2))
         mean = -s0 * m2 / (n - 1)
         normal = n * ((n**2 - 3 * n + 3) * s1 - n * s2 + 3 * s0**2)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from geobias_torch.histograms import memberships
+from geobias_torch.losses.inputs import check_call, result_dtype
 from geobias_torch.partitions import Partition
 from geobias_torch.regions import Regions
 
@@ -130,8 +131,8 @@ class SRELoss(nn.Module):
 
     def forward(self, performance: Tensor, regions: Regions) -> Tensor:
         """The loss of one performance vector over the ROIs given; see the class."""
-        self._check(performance, regions)
-        dtype = torch.promote_types(performance.dtype, torch.float32)
+        check_call(performance, regions)
+        dtype = result_dtype(performance)
         if len(regions) == 0:
             return performance.to(dtype).sum() * 0.0
         # Differences of means below are small against the means: float64 keeps them, also under autocast.
@@ -165,20 +166,3 @@ class SRELoss(nn.Module):
             of_patch = (reference * (reference.clamp_min(tiny).log() - blended.clamp_min(tiny).log())).sum(dim=1)
         # A patch is counted by its share of its ROI, and every ROI, scored or not, counts the same.
         return ((n_patch / n_roi)[:, 0] * of_patch).sum() / len(regions)
-
-    def _check(self, performance: Tensor, regions: Regions) -> None:
-        if not isinstance(regions, Regions):
-            raise TypeError(f"Expected `regions` to be Regions, but got {type(regions).__name__}.")
-        if not isinstance(performance, Tensor):
-            raise TypeError(
-                f"Expected `performance` to be a tensor with a gradient, but got {type(performance).__name__}."
-            )
-        if performance.ndim != 1 or len(performance) != regions.num_points:
-            raise ValueError(
-                f"Expected `performance` of shape (N,) with N = {regions.num_points}, the points of `regions`, "
-                f"but got {tuple(performance.shape)}."
-            )
-        wrong = ~performance.detach().isfinite()
-        if wrong.any():
-            row = int(wrong.nonzero()[0])
-            raise ValueError(f"Expected `performance` to be finite, but got {performance[row].item()} at row {row}.")

@@ -37,3 +37,20 @@ def spad(values, lat, lon, partitionings, value_range=(0, 1)):
     deviations = 100 * np.array(deviations)
     error = deviations.std(ddof=1) / np.sqrt(len(deviations)) if len(deviations) > 1 else 0.0
     return float(deviations.mean()), float(error)
+
+
+def loss(values, lat, lon, rows, cols, *, one_sided=True, target=None):
+    """Mean over the boxes of one grid of sqrt(d^2 + .01^2) - .01, d = box mean - overall mean (or the one given)."""
+    values, lat = np.asarray(values, float), np.asarray(lat, float)
+    target = values.mean() if target is None else target
+    start, width = shortest_arc(lon)
+    across, up = np.mod(np.asarray(lon, float) - start, 360.0), lat - lat.min()
+    boxes = {}
+    for value, y, x in zip(values, up, across, strict=True):
+        row = min(int(y / up.max() * rows), rows - 1) if up.max() > 0 else 0
+        col = min(int(x / width * cols), cols - 1) if width > 0 else 0
+        boxes.setdefault((row, col), []).append(value)
+    deviations = [np.mean(box) - target for box in boxes.values()]
+    if one_sided:
+        deviations = [min(d, 0.0) for d in deviations]
+    return float(np.mean([np.sqrt(d**2 + 1e-4) - 0.01 for d in deviations]))

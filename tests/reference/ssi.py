@@ -195,3 +195,45 @@ def spatial_self_information(
         else:
             scores.append(surprisal_of(g, mu, variance, surprisal, floor))
     return np.array(scores)
+
+
+def loss(values, lat, lon, centers, radius, *, k=4, background_ratio=0, value_floor=0.01, coding="centred",
+         max_members=100, rois=None):  # fmt: skip
+    """Mean of the two-sided surprisal of t = (G - mu) / sqrt(sigma^2 + sigma_0^2) over the ROIs with enough points.
+
+    Reading: sigma_0^2 is the variance that G would have if half of the values were +value_floor, half -value_floor.
+    """
+    lat, lon, values = (np.asarray(x, float) for x in (lat, lon, values))
+    local = []
+    for m, (center_lat, center_lon) in enumerate(centers):
+        inside = geometry.members(lat, lon, center_lat, center_lon, radius) if rois is None else rois[m]
+        cap = radius
+        if max_members is not None and len(inside) > max_members:
+            distance = geometry.local_frame(lat[inside], lon[inside], center_lat, center_lon).distance
+            near = distance <= np.sort(distance)[max_members - 1] + TIE
+            cap = distance[near].max() if not near.all() else radius
+            inside = inside[near]
+        around = fibonacci(center_lat, center_lon, cap, round(background_ratio * len(inside)))
+        points = np.concatenate([geometry.unit_vectors(lat[inside], lon[inside]).reshape(-1, 3), around])
+        m_points = len(points)
+        if m_points < max(k + 2, 4) or all(geometry.arc_distance(points, points[0]) <= TIE):
+            continue
+        z = np.concatenate([coded(values, inside, coding, values), np.zeros(len(around))])
+        weights = knn_weights(points, k)
+        deviation = z - z.mean()
+        mu, variance = permutation_moments(weights, z)
+        signs = np.where(np.arange(m_points) % 2, 1.0, -1.0) * value_floor
+        if m_points % 2:  # no half and half: the moments of half and half all the same
+            m2, m4 = value_floor**2, value_floor**4
+            s0 = weights.sum()
+            s1 = 0.5 * ((weights + weights.T) ** 2).sum()
+            s2 = ((weights.sum(axis=0) + weights.sum(axis=1)) ** 2).sum()
+            n = m_points
+            a = n * ((n**2 - 3 * n + 3) * s1 - n * s2 + 3 * s0**2) * m2**2
+            b = ((n**2 - n) * s1 - 2 * n * s2 + 6 * s0**2) * m4
+            floor = (a - b) / ((n - 1) * (n - 2) * (n - 3)) - (s0 * m2 / (n - 1)) ** 2
+        else:
+            floor = permutation_moments(weights, signs)[1]
+        g = float(deviation @ weights @ deviation)
+        local.append(surprisal_of(g, mu, max(variance, 0.0) + floor, "two_sided"))
+    return float(np.mean(local)) if local else 0.0
