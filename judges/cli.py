@@ -169,6 +169,8 @@ def _print_notes(work: Work) -> None:
         _say(f"left out: {problem}", "warning")
     if len(work.problems) > _SHOWN:
         _say(f"left out: {len(work.problems) - _SHOWN:,} more lines", "warning")
+    if work.elsewhere:
+        _say(f"{len(work.elsewhere):,} chains lie outside their country; the first: {work.elsewhere[0]}", "warning")
     if work.replaced:
         _say(f"{work.kept} belonged to other inputs or settings and is started over", "warning")
 
@@ -232,12 +234,16 @@ def _print_faults(settings: Settings, summary: Summary) -> None:
     rows = []
     for name in (*FAULTS, *(CONTRASTED if settings.contrast else ())):
         label = f"{name} (higher = better)" if name in _VIRTUES else name
-        rows.append((label, str(summary.mean(name)), f"{summary.share(name):.1%}", f"{summary.mean(name).number:,}"))
+        mean = summary.mean(name)
+        share = f"{summary.share(name):.1%}" if mean.number else "-"
+        rows.append((label, str(mean), share, f"{mean.number:,}"))
     print()
     headers = ("fault", "mean share", "chains with any", "n")
     print(tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", "right", "right", "right")))
     if not settings.contrast:
         print(f"Not looked for: {', '.join(CONTRASTED)} (needs --contrast).")
+    elif settings.scorer != "embedding":
+        print(f"Also with {settings.scorer}, {', '.join(CONTRASTED)} rest on the similarity of sentences.")
 
 
 if __name__ == "__main__":

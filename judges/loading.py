@@ -8,7 +8,7 @@ from types import ModuleType
 
 import torch
 
-__all__ = ["import_extra", "local_device", "refuse_placing"]
+__all__ = ["check_device", "import_extra", "local_device", "refuse_placing"]
 
 
 def import_extra(name: str) -> ModuleType:
@@ -56,6 +56,27 @@ def local_device(device: str | torch.device | None = None) -> torch.device:
     if torch.cuda.is_available():
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     return torch.device("cpu")
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that no model can be put on here.
+
+    Args:
+        device: its name.
+
+    Raises:
+        ValueError: if there is none of this name, or it holds no numbers.
+
+    Example:
+        >>> from judges.loading import check_device
+        >>> check_device("banana")
+        Traceback (most recent call last):
+        ValueError: Expected `device` to be one of this machine, such as cpu, but got 'banana'.
+    """
+    try:
+        torch.zeros(1, device=device).item()
+    except Exception:  # of many kinds, by the device
+        raise ValueError(f"Expected `device` to be one of this machine, such as cpu, but got {device!r}.") from None
 
 
 def refuse_placing(live: bool, **placing: object) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from judges.fault_columns import FaultColumns
 from judges.georc import read_georc
 from judges.one_to_all import OneToAllJudge
+from judges.places import country_at, neighbours
 from judges.records import Record, join, read_records
 from judges.results import EMPTY_REFERENCE, PointScore
 from judges.settings import Settings
@@ -24,6 +25,8 @@ from judges.unfinished import Unfinished, replacing
 
 __all__ = ["Work", "score_files"]
 
+_NEAR = 20  # countries; none has as many neighbours
+_REASONS = 3  # lines that are quoted where none is left
 _ROUND = 6  # decimals: what remains of a float is the same in JSON and in CSV
 
 
@@ -37,6 +40,7 @@ class Work:
         resumed: how many of them an earlier run had scored.
         replaced: whether what an earlier run kept belonged to other inputs or settings and was thrown away.
         problems: lines that were left out.
+        elsewhere: chains whose country is not that of their location, each with both.
         approximate: whether the scores rest on similarity.
         kept: where the finished part waits.
         summary: of all records.
@@ -52,6 +56,7 @@ class Work:
     resumed: int = 0
     replaced: bool = False
     problems: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     approximate: bool = False
     kept: Path | None = None
     summary: Summary = field(default_factory=Summary)
@@ -76,7 +81,7 @@ def score_files(settings: Settings, progress: Callable[[Work], None] | None = No
 
     Raises:
         ValueError: if an input cannot be used, naming file and line.
-        OSError: if a model cannot be loaded, or the output not be written.
+        OSError: if a model cannot be loaded, naming it, or the output not be written.
 
     Example:
         >>> import tempfile
@@ -91,6 +96,7 @@ def score_files(settings: Settings, progress: Callable[[Work], None] | None = No
     joined = _read(settings, work)
     work.total = len(joined)
     judge = settings.make_judge()
+    settings.load(judge)
     work.approximate = judge.approximate
     faults = FaultColumns(settings.contrast, settings.make_encoder())
     key = _key(settings, faults.names)
@@ -121,8 +127,32 @@ def _read(settings: Settings, work: Work) -> list[Joined]:
     work.problems += bad + worse
     joined = join(candidates, references, problems=work.problems if skip else None)
     if not joined:
-        raise ValueError(f"Expected chains to score, but got none from {settings.candidates}.")
+        reasons = " ".join(work.problems[:_REASONS])
+        more = f" And {len(work.problems) - _REASONS:,} more." if len(work.problems) > _REASONS else ""
+        raise ValueError(f"Expected chains to score, but got none from {settings.candidates}. {reasons}{more}".rstrip())
+    everyone = {id(one): one for candidate, references in joined for one in (candidate, *references)}
+    work.elsewhere = _elsewhere(everyone.values())
     return joined
+
+
+def _elsewhere(records: Iterable[Record]) -> list[str]:
+    """Chains whose country is neither where they lie nor near: at a border, the nearest town may be on the other side.
+
+    What is returned says which country and location, and where they stand.
+    """
+    known: dict[tuple[str, float, float], str | None] = {}
+    found = []
+    for record in records:
+        if record.country is None or record.lat is None or record.lon is None:
+            continue
+        place = record.country, record.lat, record.lon
+        if place not in known:
+            there = country_at(record.lat, record.lon)
+            same = there in (None, record.country) or there in neighbours(record.country, _NEAR)
+            known[place] = None if same else there
+        if known[place]:
+            found.append(f"{record.country} for {record.lat}, {record.lon} in {known[place]}, at {record.line}")
+    return found
 
 
 def _records(path: Path, skip: bool, references: bool = False) -> tuple[list[Record], list[str]]:

