@@ -26,15 +26,16 @@ class SRELoss(nn.Module):
     :math:`n_m` their sizes, the sum running over the patches with at least ``min_patch_size`` members:
 
     .. math::
-        L_m = \sum_k \frac{n_k}{n_m} \cdot \frac12 \sum_j
+        L_m = \sum_k a_k \frac{n_k}{n_m} \cdot \frac12 \sum_j
         \frac{(h_{kj} - h_{mj})^2 - s_{kj}^2 (1/n_k - 1/n_m)}{\max(h_{mj}, 10^{-3})}
         \qquad \text{(estimator="excess")}
 
     .. math::
-        L_m = \sum_k \frac{n_k}{n_m} \, \mathrm{KL}\Big(h_m \,\Big\|\,
+        L_m = \sum_k a_k \frac{n_k}{n_m} \, \mathrm{KL}\Big(h_m \,\Big\|\,
         \frac{n_k h_k + \text{prior} \cdot h_m}{n_k + \text{prior}}\Big) \qquad \text{(estimator="kl")}
 
-    where :math:`s_{kj}^2` is the variance (n - 1) of the memberships of bin j within the patch. The loss is the sum
+    where :math:`s_{kj}^2` is the variance (n - 1) of the memberships of bin j within the patch and :math:`a_k` is 1 for
+    patches that do worse than their ROI, 1 - ``one_sided`` for the others. The loss is the sum
     over the partitions of the unweighted mean of :math:`L_m` over all ROIs given; a ROI without such a patch adds 0.
 
     The KL of a sample is never 0, even where nothing is wrong: it contains its own sampling noise, and minimising that
@@ -53,8 +54,10 @@ class SRELoss(nn.Module):
         min_patch_size: smaller patches are left out; at least 2.
         target: "fixed": no gradient through the ROI's histogram where a patch is compared with it; "roi": with it.
             The denominators of "excess" never carry a gradient.
-        one_sided: only patches whose mean performance is strictly below their ROI's. This chooses by outcome, so the
-            one-sided loss is not 0 on the mean where there is no bias (about -.014 at accuracy .95, 8 patches of 12).
+        one_sided: True (1): only patches whose mean performance is strictly below their ROI's. False (0): all alike.
+            Between: the others count by 1 - ``one_sided``; it levels down a little, and takes more of the score
+            away. This chooses by outcome, so the one-sided loss is not 0 on the mean where there is no bias (about
+            -.014 at accuracy .95, 8 patches of 12).
 
     Shape:
         performance (N,), higher = better, without NaN; regions: M ROIs over the same N points; result: a scalar of the
@@ -91,7 +94,7 @@ class SRELoss(nn.Module):
         prior: float = 0.5,
         min_patch_size: int = 5,
         target: Literal["fixed", "roi"] = "fixed",
-        one_sided: bool = True,
+        one_sided: bool | float = True,
     ) -> None:
         super().__init__()
         partitions = tuple(partition) if isinstance(partition, Sequence) else (partition,)
@@ -111,6 +114,8 @@ class SRELoss(nn.Module):
             raise ValueError(
                 f"Expected `min_patch_size` of at least 2: one member has no variance, but got {min_patch_size}."
             )
+        if not 0 <= one_sided <= 1:
+            raise ValueError(f"Expected `one_sided` to be True, False or within [0, 1], but got {one_sided}.")
         if not prior > 0:
             raise ValueError(f"Expected `prior` > 0: without it an all-wrong patch costs infinity, but got {prior}.")
         if bins == "probability" and bandwidth is not None:
@@ -148,9 +153,9 @@ class SRELoss(nn.Module):
         roi_mean = regions.sum(torch.cat([member, values.detach()[:, None]], dim=1)) / roi_size  # (M, H + 1)
         sums = patches.sum(torch.cat([member, member.square(), values.detach()[:, None]], dim=1))  # (K, 2H + 1)
 
-        used = patches.sizes >= self.min_patch_size  # (K,)
-        if self.one_sided:
-            used &= sums[:, -1] / patches.sizes < roi_mean[patches.roi, -1]
+        no_worse = sums[:, -1] / patches.sizes >= roi_mean[patches.roi, -1]
+        weight = 1 - float(self.one_sided) * no_worse.to(values.dtype)  # (K,)
+        used = (patches.sizes >= self.min_patch_size) & (weight > 0)
         roi, sums = patches.roi[used], sums[used]
         n_patch, n_roi = patches.sizes[used].to(values)[:, None], roi_size[roi]  # (K, 1)
         h_patch, h_roi = sums[:, :bins] / n_patch, roi_mean[roi, :bins]  # (K, H)
@@ -165,4 +170,4 @@ class SRELoss(nn.Module):
             tiny = torch.finfo(blended.dtype).tiny
             of_patch = (reference * (reference.clamp_min(tiny).log() - blended.clamp_min(tiny).log())).sum(dim=1)
         # A patch is counted by its share of its ROI, and every ROI, scored or not, counts the same.
-        return ((n_patch / n_roi)[:, 0] * of_patch).sum() / len(regions)
+        return (weight[used] * (n_patch / n_roi)[:, 0] * of_patch).sum() / len(regions)

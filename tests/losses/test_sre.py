@@ -49,6 +49,7 @@ def both(partition, lat, lon, performance, **options):
 OPTIONS = [
     {},
     {"one_sided": False},
+    {"one_sided": 0.6},
     {"target": "roi"},
     {"target": "roi", "one_sided": False},
     {"estimator": "kl"},
@@ -230,6 +231,7 @@ def test_survives_pickle_and_copy():
         ({"target": "free"}, "'fixed' or 'roi', but got 'free'"),
         ({"min_patch_size": 1}, "`min_patch_size` of at least 2.*got 1"),
         ({"prior": 0.0}, "`prior` > 0"),
+        ({"one_sided": 1.5}, r"True, False or within \[0, 1\], but got 1.5"),
         ({"bandwidth": 0.1}, "no `bandwidth` with bins='probability'"),
         ({"bins": None}, "hard bins have no gradient"),
         ({"bins": [0, 0.5, 1]}, "hard bins have no gradient"),

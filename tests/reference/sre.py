@@ -202,15 +202,18 @@ def loss(
             p = len(part)
             if p < min_patch_size:
                 continue
-            if one_sided and not frozen[part].mean() < frozen[inside].mean():
+            weight = 1.0 if frozen[part].mean() < frozen[inside].mean() else 1.0 - float(one_sided)
+            if weight == 0:
                 continue
             h = (member_frozen if target == "fixed" else member)[inside].mean(axis=0)
             h_patch = member[part].mean(axis=0)
             if estimator == "kl":
-                total += p / n * _kl(h, _blend(h_patch, p, h, 1e-8, prior))
+                total += weight * p / n * _kl(h, _blend(h_patch, p, h, 1e-8, prior))
                 continue
             denominator = np.maximum(member_frozen[inside].mean(axis=0), 1e-3)
             variance = member[part].var(axis=0, ddof=1)
-            total += p / n * 0.5 * float((((h_patch - h) ** 2 - variance * (1 / p - 1 / n)) / denominator).sum())
+            total += (
+                weight * p / n * 0.5 * float((((h_patch - h) ** 2 - variance * (1 / p - 1 / n)) / denominator).sum())
+            )
         roi_losses.append(total)
     return float(np.mean(roi_losses)) if roi_losses else 0.0
