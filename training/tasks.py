@@ -92,8 +92,9 @@ class RegressionTask(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Task loss over the random rows, geo-bias term over the ROI samples."""
-        prediction = self(batch.lat, batch.lon)
         random = slice(batch.num_random)
+        used = random if self.geobias_loss is None else slice(None)  # nobody asks for the ROI samples then
+        prediction = self(batch.lat[used], batch.lon[used])
         task_loss = nn.functional.smooth_l1_loss(prediction[random], batch.target[random])
         loss = task_loss
         if self.geobias_loss is not None:
