@@ -3,39 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from geobias_torch.geometry import EARTH_RADIUS_KM
+from training.encoders.base import PositionEncoder, geometric_frequencies
 
 __all__ = ["Sphere2Vec"]
 
+_KINDS = {"sphereC": 3, "sphereC+": 6, "sphereM": 5}  # features per scale
 
-class Sphere2Vec(nn.Module):
-    r"""Position encoding of Sphere2Vec, variant sphereC.
+
+class Sphere2Vec(PositionEncoder):
+    r"""Position encoding of Sphere2Vec.
 
     With latitude :math:`\phi` and longitude :math:`\theta` in radians and S frequencies :math:`f_i = 1/r_i`, the radii
     spaced geometrically, :math:`r_i = r_{min} (r_{max}/r_{min})^{i/(S-1)}` (i = 0 is the finest):
 
-    .. math:: [\sin f_i\phi, \quad \cos f_i\phi \, \cos f_i\theta, \quad \cos f_i\phi \, \sin f_i\theta]_{i = 0..S-1}
+    .. math::
+        \text{sphereC} &: [\sin f_i\phi, \ \cos f_i\phi \cos f_i\theta, \ \cos f_i\phi \sin f_i\theta] \\
+        \text{sphereC+} &: [\text{sphereC}, \ \cos f_i\phi, \ \sin f_i\theta, \ \cos f_i\theta] \\
+        \text{sphereM} &: [\sin f_i\phi, \ \cos f_i\phi \cos\theta, \ \cos\phi \cos f_i\theta,
+            \ \cos f_i\phi \sin\theta, \ \cos\phi \sin f_i\theta]
 
-    The S sines come first, then the S cos-cos, then the S cos-sin. Computed in float64, for at fine scales a float32
-    angle is off by a visible part of the wave, and returned in the module's dtype.
+    Features come kind by kind: the S sines of the latitude first, then the S of the next kind, and so on.
 
     Args:
         scales: number of scales S >= 1.
         min_radius: finest radius in radians, > 0.
         max_radius: coarsest radius in radians, >= ``min_radius``; used for S > 1 only.
-        variant: "sphereC".
+        variant: "sphereC"; "sphereC+", which adds the waves of `Space2VecGrid` in radians; or "sphereM", in whose
+            products one factor is always of the coarsest scale.
         periodic: round the frequencies to whole numbers (at least 1). Otherwise the encoding jumps at the antimeridian:
             longitudes 180 and -180 get different codes.
 
     Attributes:
-        dim: number of features, 3S.
+        dim: number of features, 3S, 6S or 5S.
         frequencies: buffer of shape (S,), float64 whatever the module's dtype.
+
+    Raises:
+        ValueError: if ``scales``, a radius or ``variant`` is none of these.
 
     Example:
         >>> import torch
@@ -54,53 +63,35 @@ class Sphere2Vec(nn.Module):
     """
 
     frequencies: Tensor
-    _dtype_of_output: Tensor
 
     def __init__(
         self,
         scales: int = 24,
         min_radius: float = 0.05,
         max_radius: float = 1.0,
-        variant: Literal["sphereC"] = "sphereC",
+        variant: Literal["sphereC", "sphereC+", "sphereM"] = "sphereC",
         periodic: bool = False,
     ) -> None:
-        super().__init__()
-        if scales < 1:
-            raise ValueError(f"Expected `scales` of at least 1, but got {scales}.")
-        if not 0 < min_radius <= max_radius:
-            raise ValueError(f"Expected 0 < `min_radius` <= `max_radius`, but got {min_radius} and {max_radius}.")
-        if variant != "sphereC":
-            raise ValueError(f"Expected `variant` to be 'sphereC', but got {variant!r}.")
-        step = torch.arange(scales, dtype=torch.float64) / max(scales - 1, 1)
-        frequencies = 1 / (min_radius * (max_radius / min_radius) ** step)
-        if periodic:
-            frequencies = frequencies.round().clamp_min(1)
-        self.dim = 3 * scales
-        self.register_buffer("frequencies", frequencies)
-        # An empty tensor follows .to(), .half(), .double() as parameters do: it knows the dtype to return.
-        self.register_buffer("_dtype_of_output", torch.empty(0), persistent=False)
+        if variant not in _KINDS:
+            raise ValueError(f"Expected `variant` to be one of {list(_KINDS)}, but got {variant!r}.")
+        super().__init__(dim=_KINDS[variant] * scales)
+        frequencies = geometric_frequencies(scales, min_radius, max_radius)
+        self.variant = variant
+        self.register_buffer("frequencies", frequencies.round().clamp_min(1) if periodic else frequencies)
 
-    def forward(self, lat: Tensor, lon: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode points.
-
-        Args:
-            lat: latitude in degrees, shape (N,).
-            lon: longitude in degrees, shape (N,).
-
-        Returns:
-            the encoding, shape (N, 3S), and which rows have a location, shape (N,) bool: rows with a NaN or infinite
-            coordinate are encoded as zeros.
-        """
-        if lat.ndim != 1 or lat.shape != lon.shape:
-            raise ValueError(
-                f"Expected `lat` and `lon` of the same shape (N,), but got {tuple(lat.shape)} and {tuple(lon.shape)}."
-            )
-        located = lat.isfinite() & lon.isfinite()
-        degrees = torch.stack([lat, lon]).to(torch.float64)
-        angles = torch.where(located, degrees, 0.0).deg2rad()[:, :, None] * self.frequencies  # (2, N, S)
-        sine, cosine = angles.sin(), angles.cos()
-        encoding = torch.cat([sine[0], cosine[0] * cosine[1], cosine[0] * sine[1]], dim=1)
-        return (encoding * located[:, None]).to(self._dtype_of_output.dtype), located
+    def encode(self, lat: Tensor, lon: Tensor) -> Tensor:
+        """Finite degrees, float64, shape (N,) each -> (N, dim) float64."""
+        phi, theta = (degrees.deg2rad()[:, None] for degrees in (lat, lon))  # (N, 1)
+        fine_phi, fine_theta = phi * self.frequencies, theta * self.frequencies  # (N, S)
+        sine, cosine = fine_phi.sin(), fine_phi.cos()
+        sine_lon, cosine_lon = fine_theta.sin(), fine_theta.cos()
+        if self.variant == "sphereM":
+            parts = [cosine * theta.cos(), phi.cos() * cosine_lon, cosine * theta.sin(), phi.cos() * sine_lon]
+        else:
+            parts = [cosine * cosine_lon, cosine * sine_lon]
+            if self.variant == "sphereC+":
+                parts += [cosine, sine_lon, cosine_lon]
+        return torch.cat([sine, *parts], dim=1)
 
     def wavelengths_km(self) -> Tensor:
         """Length in km, along a meridian, after which each scale repeats, finest first: 2 pi R / f, shape (S,).
@@ -112,9 +103,3 @@ class Sphere2Vec(nn.Module):
             tensor([ 4003., 40030.], dtype=torch.float64)
         """
         return 2 * math.pi * EARTH_RADIUS_KM / self.frequencies
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sphere2Vec:
-        exact = self.frequencies
-        super()._apply(fn, recurse)
-        self.frequencies = exact.to(self.frequencies.device)  # moved, but never rounded to the module's dtype
-        return self
