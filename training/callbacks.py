@@ -1,8 +1,8 @@
-"""Write what a model predicts as the table that ``geobias score`` and ``geobias compare`` read."""
+"""Callbacks for any LightningModule: log its geo-bias per epoch, write what it predicts as a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,71 @@ from lightning.pytorch.callbacks import BasePredictionWriter
 from pyarrow import csv, parquet
 
 from geobias_torch.files import replacing
+from geobias_torch.metrics import GeoBiasScores
 
-__all__ = ["PredictionTable"]
+__all__ = ["GeoBiasLogger", "PredictionTable"]
+
+
+class GeoBiasLogger(pl.Callback):
+    """Log the geo-bias of the held-out points after every validation epoch, of any LightningModule.
+
+    The module's ``validation_step`` returns a dictionary with ``performance``, ``lat``, ``lon`` and, for distributed
+    runs, ``index`` (the row number in the data set, with which rows that a sampler repeats count once), each (B,); or
+    it sets attributes of these names. Other keys are left alone. Under several devices every rank computes, and all
+    log the same.
+
+    Args:
+        metric: what is computed. Its ``prefix``, or "val/geobias/" where it has none, stands before every key.
+
+    Raises:
+        ValueError: during validation, if one of the three is neither returned nor set.
+
+    Example:
+        >>> from geobias_torch import km
+        >>> from geobias_torch.metrics import GeoBiasScores
+        >>> from training.callbacks import GeoBiasLogger
+        >>> logger = GeoBiasLogger(GeoBiasScores(radius=km(318)))
+        >>> logger.metric.radius == km(318)
+        True
+    """
+
+    def __init__(self, metric: GeoBiasScores) -> None:
+        self.metric = metric
+
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Forget the last epoch's points; its geometry stays."""
+        self.metric.to(pl_module.device).reset()
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Collect the points of a batch."""
+        if trainer.sanity_checking:
+            return
+        returned = outputs if isinstance(outputs, Mapping) else {}
+        found = {name: returned.get(name, getattr(pl_module, name, None)) for name in ("performance", "lat", "lon")}
+        missing = [f"`{name}`" for name, value in found.items() if value is None]
+        if missing:
+            raise ValueError(
+                f"Expected `validation_step` of {type(pl_module).__name__} to return a dictionary with `performance`, "
+                f"`lat` and `lon` (or the module to hold them), but got no {', '.join(missing)}."
+            )
+        index = returned.get("index", getattr(pl_module, "index", None))
+        self.metric.update(found["performance"], lat=found["lat"], lon=found["lon"], index=index)
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Score and log them."""
+        if trainer.sanity_checking:
+            return
+        prefix = "" if self.metric.prefix else "val/geobias/"
+        # the metric has gathered all ranks: every rank logs the same, and nothing is to be averaged
+        pl_module.log_dict({f"{prefix}{key}": value.float() for key, value in self.metric.compute().items()})
 
 
 class PredictionTable(BasePredictionWriter):

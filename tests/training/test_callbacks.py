@@ -1,13 +1,15 @@
-"""The prediction table: columns, order, format, and no half-written file."""
+"""The logger of any module's geo-bias; the prediction table: columns, order, format, and no half-written file."""
 
 from types import SimpleNamespace
 
+import lightning.pytorch as pl
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import torch
 
-from training.callbacks import PredictionTable
+from geobias_torch.metrics import GeoBiasScores
+from training.callbacks import GeoBiasLogger, PredictionTable
 
 BATCHES = [
     {"lat": torch.tensor([1.0, 2.0], dtype=torch.float64), "hit": torch.tensor([1.0, 0.0])},
@@ -36,3 +38,69 @@ def test_a_failed_write_leaves_the_old_table(tmp_path):
 def test_refuses_other_formats():
     with pytest.raises(ValueError, match=r"end in .csv or .parquet, but got 'table.xlsx'"):
         PredictionTable("table.xlsx")
+
+
+class Module(pl.LightningModule):
+    """Hands over its points as a dictionary, or as attributes."""
+
+    def __init__(self, returned, held=()):
+        super().__init__()
+        self.returned, self.held = returned, held
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+
+    def training_step(self, batch, _):
+        return self.weight.sum()
+
+    def validation_step(self, batch, _):
+        for name in self.held:
+            setattr(self, name, batch[name])
+        return {name: batch[name] for name in self.returned} or None
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def batches(count=120):
+    generator = torch.Generator().manual_seed(0)
+    lat, lon = 45 + 3 * torch.rand(2, count, generator=generator, dtype=torch.float64)
+    performance = (lat > 46).float()
+    return [
+        {"performance": performance[i], "lat": lat[i], "lon": lon[i], "index": i} for i in torch.arange(count).split(50)
+    ]
+
+
+def validate(module, metric, **options):
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "max_epochs": 1}
+    trainer = pl.Trainer(callbacks=[GeoBiasLogger(metric)], accelerator="cpu", enable_model_summary=False, **quiet)
+    loader = torch.utils.data.DataLoader(batches(), batch_size=None)
+    trainer.fit(module, loader, loader)
+    return trainer.callback_metrics
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("returned", "held"),
+    [
+        (("performance", "lat", "lon"), ()),
+        (("performance", "lat", "lon", "index"), ()),
+        ((), ("performance", "lat", "lon", "index")),
+        (("performance",), ("lat", "lon")),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "test/"])
+def test_any_module_is_logged(returned, held, prefix):
+    options = {"radius": 0.02, "scores": ("dl_sre", "ds_sre")}
+    logged = validate(Module(returned, held), GeoBiasScores(**options, prefix=prefix))
+    metric = GeoBiasScores(**options)
+    for batch in batches():
+        metric.update(batch["performance"], lat=batch["lat"], lon=batch["lon"])
+    expected = {f"{prefix or 'val/geobias/'}{key}": value.float() for key, value in metric.compute().items()}
+    assert set(expected) <= set(logged)
+    for key, value in expected.items():
+        torch.testing.assert_close(logged[key], value)  # the sanity check's points are not among them
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_module_that_hands_over_nothing():
+    with pytest.raises(ValueError, match=r"`validation_step` of Module to return .* but got no `performance`, `lon`"):
+        validate(Module(("lat",)), GeoBiasScores(radius=0.02))
