@@ -15,7 +15,8 @@ PACKAGES = ("geobias_torch", "judges", "training")
 
 # Parts of the library from the bottom up: a part may import those in lines above its own, and itself.
 LAYERS = [
-    ["bounds", "convert", "files", "lattice", "segments"],
+    ["bounds", "convert", "files", "scratch"],
+    ["lattice", "segments"],
     ["geometry", "histograms", "performance", "columns"],
     ["partitions", "search", "graphs", "maps"],
     ["members", "patches"],
@@ -32,7 +33,7 @@ NARROWER = {
     "columns": {"convert", "files"},
     "tables": {"convert", "files", "columns", "geometry"},
     "maps": {"files"},
-    "losses": {"histograms", "partitions", "regions", "functional"},
+    "losses": {"geometry", "histograms", "partitions", "regions", "segments", "functional"},
 }
 ALWAYS = {"numpy", "torch", "torchmetrics"}
 MORE_AT_IMPORT = {"cli": {"tabulate", "tqdm"}}
@@ -46,7 +47,7 @@ PUBLIC = {
     "geobias_torch.metrics": {
         "SPAD", "DirectionSectorSRE", "DistanceLagSRE", "GeoBiasScores", "MarkedSSI", "ScaleGridSRE", "UnmarkedSSI",
     },
-    "geobias_torch.losses": {"SRELoss"},
+    "geobias_torch.losses": {"PerformanceBank", "SPADLoss", "SRELoss", "SSILoss"},
     "geobias_torch.performance": {"hit", "log_odds", "true_class_probability", "within"},
 }  # fmt: skip
 
