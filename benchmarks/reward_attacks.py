@@ -210,7 +210,8 @@ def formula_alone(chains: list[Row], candidates: list[Row], references: dict[str
         max_point_tokens=options.max_point_tokens,
     )
     known = {
-        row["id"]: {**row, "points": [*row["points"][::2], *references[row["id"]]["points"][:2]]} for row in chains
+        row["id"]: {**row, "text": None, "points": [*row["points"][::2], *references[row["id"]]["points"][:2]]}
+        for row in chains
     }
     return search(reward, chains, candidates, known, options)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -205,11 +204,9 @@ def _of_record(cell: Mapping[Any, Any], where: str) -> tuple[Source, ...]:
         raise TypeError(f"Expected {where} with a list `points` or a text `text`, but got {_shown(dict(cell))}.")
     other = disagreeing(text, points, conclusion)
     if other:
-        said = f"with a `text`, or `points` and a `conclusion`, but got `text` and another `{other}`"
-        if not points:
-            raise ValueError(f"Expected {where} {said}.")
-        # Rows of a data set may carry a text from which they took some of the points. Without the row it is said once.
-        warnings.warn(f"Expected {where.partition('[')[0]}` {said}: the text is not read.", stacklevel=2)
+        raise ValueError(
+            f"Expected {where} with a `text`, or `points` and a `conclusion`, but got `text` and another `{other}`."
+        )
     if points is None:
         return _sources(text, where)
     return (("points", *map(_whole, (conclusion or "", *points))),)

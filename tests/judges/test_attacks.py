@@ -19,7 +19,7 @@ CHAINS = CANDIDATES[:6]
 
 def halved(row):
     """A reference that holds every other point of the chain, so that there is room to rise."""
-    return {**row, "points": [*row["points"][::2], *REFERENCES[row["id"]]["points"][:2]]}
+    return {**row, "text": None, "points": [*row["points"][::2], *REFERENCES[row["id"]]["points"][:2]]}
 
 
 @pytest.fixture(scope="module")

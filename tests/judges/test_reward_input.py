@@ -118,10 +118,9 @@ def test_references_that_say_two_things(cell, error, match):
         call(make({}), text("R0"), truth=cell)
 
 
-def test_points_beside_another_text_count_and_a_warning_says_so():
-    reward = make({})
-    with pytest.warns(UserWarning, match="`reference` .* got `text` and another `points`: the text is not read"):
-        assert call(reward, text("R1"), truth={"text": "- R0", "points": ["R1"]}) == [1.0]
+def test_points_beside_another_text():
+    with pytest.raises(ValueError, match="`reference.* but got `text` and another `points`"):
+        call(make({}), text("R1"), truth={"text": "- R0", "points": ["R1"]})
 
 
 def test_a_missing_conclusion_or_reference():
