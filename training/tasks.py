@@ -21,7 +21,9 @@ class RegressionTask(pl.LightningModule):
     r"""Regress a number from a location, with or without a geo-bias loss.
 
     .. math:: \text{loss} = \text{smooth-L1 over the random rows}
-              + \text{weight} \cdot \text{geobias\_loss}(\text{soft performance}, \text{ROI samples})
+              + w(\text{step}) \cdot \text{geobias\_loss}(\text{soft performance}, \text{ROI samples})
+
+    with w = 0 for ``burn_in`` steps, then rising linearly to ``weight`` within ``ramp`` steps.
 
     A prediction is good where its absolute error is below ``tolerance``: hard for the metrics, and for the loss
     sigmoid((tolerance - |error|) / bandwidth). AdamW, learning rate down to 0 along a cosine over the whole run.
@@ -34,6 +36,8 @@ class RegressionTask(pl.LightningModule):
         geobias: scores of the held-out points, per epoch.
         geobias_loss: called with (performance, regions), such as `geobias_torch.losses.SRELoss`; None = none.
         weight: of the geo-bias term, >= 0.
+        burn_in: steps before the geo-bias term counts, >= 0.
+        ramp: steps within which its weight rises from 0, >= 0.
         tolerance: largest error that is good, in the unit of the target.
         bandwidth: softness of that limit in the loss, in the unit of the target.
         hidden: width of the network.
@@ -45,7 +49,7 @@ class RegressionTask(pl.LightningModule):
         weight_decay: of AdamW.
 
     Raises:
-        ValueError: if ``weight`` is negative.
+        ValueError: if ``weight``, ``burn_in`` or ``ramp`` is negative.
 
     Example:
         >>> import torch
@@ -63,6 +67,8 @@ class RegressionTask(pl.LightningModule):
         geobias: GeoBiasScores,
         geobias_loss: nn.Module | None = None,
         weight: float = 1.0,
+        burn_in: int = 0,
+        ramp: int = 0,
         tolerance: float = 0.5,
         bandwidth: float = 0.1,
         hidden: int = 256,
@@ -76,13 +82,17 @@ class RegressionTask(pl.LightningModule):
         super().__init__()
         if not weight >= 0:
             raise ValueError(f"Expected `weight` >= 0: a negative one would teach geo-bias, but got {weight}.")
+        for name, steps in (("burn_in", burn_in), ("ramp", ramp)):
+            if steps < 0:
+                raise ValueError(f"Expected `{name}` >= 0 steps, but got {steps}.")
         self.encoder = encoder
         dim: Any = encoder.dim
         self.network = FFN(dim, 1, hidden=hidden, layers=layers, dropout=dropout, activation=activation, plain=plain)
         self.geobias = geobias
         self.geobias_loss = geobias_loss
         self.r2 = R2Score()
-        self.weight, self.tolerance, self.bandwidth = weight, tolerance, bandwidth
+        self.weight, self.burn_in, self.ramp = weight, burn_in, ramp
+        self.tolerance, self.bandwidth = tolerance, bandwidth
         self.lr, self.weight_decay = lr, weight_decay
 
     def forward(self, lat: Tensor, lon: Tensor) -> Tensor:
@@ -100,11 +110,16 @@ class RegressionTask(pl.LightningModule):
         if self.geobias_loss is not None:
             performance = within(prediction, batch.target, self.tolerance, bandwidth=self.bandwidth)
             geobias_loss = self.geobias_loss(performance, batch.regions)
-            loss = task_loss + self.weight * geobias_loss
+            loss = task_loss + self.weight_at(self.global_step) * geobias_loss
             self._log_training("geobias_loss", geobias_loss, batch)
         self._log_training("task_loss", task_loss, batch)
         self._log_training("loss", loss, batch)
         return loss
+
+    def weight_at(self, step: int) -> float:
+        """Weight of the geo-bias term in a step, counted from 0."""
+        risen = 1.0 if step >= self.burn_in + self.ramp else max(step - self.burn_in, 0) / max(self.ramp, 1)
+        return self.weight * risen
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Collect the held-out points."""

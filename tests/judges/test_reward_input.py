@@ -119,7 +119,7 @@ def test_references_that_say_two_things(cell, error, match):
 
 
 def test_points_beside_another_text():
-    with pytest.raises(ValueError, match="`reference.* but got `text` and another `points`"):
+    with pytest.raises(ValueError, match=r"`reference.* but got `text` and another `points`"):
         call(make({}), text("R1"), truth={"text": "- R0", "points": ["R1"]})
 
 

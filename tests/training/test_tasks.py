@@ -151,3 +151,22 @@ def test_it_learns(tmp_path):
 def test_a_negative_weight_is_refused():
     with pytest.raises(ValueError, match="`weight` >= 0: a negative one would teach geo-bias, but got -1"):
         make_task(weight=-1.0)
+
+
+def test_the_weight_burns_in_and_rises():
+    task = make_task(weight=2.0, burn_in=10, ramp=20)
+    assert [task.weight_at(step) for step in (0, 10, 15, 20, 30, 99)] == [0, 0, 0.5, 1, 2, 2]
+    assert [make_task(weight=2.0, burn_in=3).weight_at(step) for step in (2, 3)] == [0, 2]
+    assert make_task(weight=2.0).weight_at(0) == 2
+    for name in ("burn_in", "ramp"):
+        with pytest.raises(ValueError, match=f"`{name}` >= 0 steps, but got -1"):
+            make_task(**{name: -1})
+
+
+def test_the_schedule_follows_the_steps_of_training(tmp_path):
+    points, spy = make_points(), Spy()
+    task = make_task(spy, weight=1.0, burn_in=2, ramp=2)
+    used, weight_at = [], task.weight_at
+    task.weight_at = lambda step: used.append(weight_at(step)) or used[-1]
+    trainer(tmp_path, max_epochs=2, limit_val_batches=0).fit(task, loader(points, steps=3))
+    assert used == [0, 0, 0, 0.5, 1, 1]
