@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from judges.sentences import clean, sentences, words
 
@@ -22,8 +23,30 @@ class Fragment:
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\(?:.|$))*(?P<open>"|$)|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
+_COLON = re.compile(r"\s*:")
 _OPEN, _CLOSE = "{[", "}]"
 _DEPTH = 40  # deeper than any answer
+
+
+@lru_cache(1)
+def _known() -> dict[str, frozenset[str]]:
+    """The keys of each kind."""
+    return {name: frozenset(entries) for name, entries in words().items() if isinstance(entries, list)}
+
+
+@dataclass
+class _Level:
+    """An open object or list, and where its fragments begin."""
+
+    names: frozenset[str] = frozenset()  # of this and all around it
+    outer: frozenset[str] = frozenset()  # without the name that is nearest
+    ranking: bool = False  # a list of guesses
+    record: bool = False  # an object that is one clue, as those in a list are
+    starts: list[int] = field(default_factory=list)  # of each key's fragments
+
+    def inner(self, key: str, shown: str) -> _Level:
+        named = (self.names | {key}, self.names) if key else (self.names, self.outer)
+        return _Level(*named, ranking=shown == "[" and key in _known()["ranking"])
 
 
 def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment], int, bool] | None:
@@ -32,33 +55,57 @@ def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment]
     A reader of tokens rather than `json.loads`: answers are cut by the limit of tokens, and spans are needed.
     """
     found: list[Fragment] = []
-    keys: list[str] = []  # of the open objects and lists
-    key, known, last = "", words(), start
+    levels: list[_Level] = []
+    key, known, last = "", _known(), start
+    others = 0  # the depth of a list of guesses of which the first has been read
     for token in _TOKEN.finditer(text, start):
         shown, last = token.group(), token.end()
         if shown in _OPEN:
-            if len(keys) == _DEPTH:
+            if len(levels) == _DEPTH:
                 return None
-            keys.append(key)
+            within = levels[-1] if levels else _Level()
+            levels.append(within.inner(key, shown))
+            levels[-1].record = len(levels) > 1 and shown == "{" and not key
             key = ""
         elif shown in _CLOSE:
-            key = keys.pop() if keys else ""
-            if not keys:
+            if levels:
+                others = 0 if len(levels) == others else others
+                _join(found, levels.pop())
+            key = ""
+            if not levels:
                 return (found, last, False) if found else None
-        elif shown[0] == '"' and re.compile(r"\s*:").match(text, last):
+        elif shown == ",":
+            key = ""
+            if not others and levels and levels[-1].ranking:
+                others = len(levels)
+        elif shown[0] == '"' and _COLON.match(text, last):
             key = shown.strip('"').strip().lower().replace("_", " ")
-        elif shown not in ":," and (shown[0] == '"' or key in known["confidence"] or key in known["details"]):
-            if not (keys and all(map(str.isprintable, key))):
+        elif shown != ":" and (shown[0] == '"' or key in known["confidence"] or key in known["details"]):
+            if not (levels and all(map(str.isprintable, key))):
                 return None
-            found += _value(text, token, key, keys, thought)
+            read = [] if others else _value(text, token, key, levels[-1], thought)
+            if read and key:
+                levels[-1].starts.append(len(found))
+                levels[-1].record |= key in known["implications"]
+            found += read
             if shown[0] == '"' and not token["open"]:
                 return found, last, True
     return (found, last, False) if found else None
 
 
-def _value(text: str, token: re.Match[str], key: str, keys: list[str], thought: bool) -> list[Fragment]:
+def _join(found: list[Fragment], level: _Level) -> None:
+    """Make one point of a record: what is seen, and what it suggests."""
+    if not level.record or len(level.starts) < 2 or any(part.role != "point" for part in found[level.starts[0] :]):
+        return
+    ends = [*level.starts[1:], len(found)]
+    said = [" ".join(part.text for part in found[start:end]) for start, end in zip(level.starts, ends, strict=True)]
+    shown = ": ".join([*(one.rstrip(".。:;") for one in said[:-1]), said[-1]])
+    found[level.starts[0] :] = [replace(found[level.starts[0]], end=found[-1].end, text=shown)]
+
+
+def _value(text: str, token: re.Match[str], key: str, level: _Level, thought: bool) -> list[Fragment]:
     """Fragments of one value of a JSON object or list."""
-    known, names = words(), [name for name in (key, *reversed(keys)) if name]
+    known, names = _known(), level.names | {key}
     shown = token.group()
     start, end = token.start(), token.end()
     if shown[0] == '"':
@@ -68,8 +115,8 @@ def _value(text: str, token: re.Match[str], key: str, keys: list[str], thought: 
         except ValueError:  # cut inside an escape
             shown = text[start:end]
     shown = clean(shown)
-    concluding = any(name in known["conclusion"] for name in names)
-    within = any(name in known["reasoning"] for name in names[1:])
+    concluding = not names.isdisjoint(known["conclusion"] | known["ranking"])
+    within = not (level.names if key else level.outer).isdisjoint(known["reasoning"])
     if not any(map(str.isalnum, shown)) or key in known["skipped_keys"]:
         return []
     if not within and (concluding or key in known["details"]):
