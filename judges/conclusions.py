@@ -61,7 +61,9 @@ _CONCLUDES = re.compile(
 _IS_HERE = re.compile(
     r"\b(?:i (?:think|believe)|we are|we're|we’re|i am in|th(?:is|e) (?:image|photo|picture|location|place|scene|view)?"
     r"\s?(?:is|was|must be|(?:looks|seems|appears|could|may|might) (?:like|to be|be))|(?:taken|located|somewhere) in|"
-    r"(?:dies|das|es) ist|wir sind|c'est|il s'agit|nous sommes|estamos|se trata|isto é|siamo in)\b|(?:^|[,;] )so\b|"
+    r"(?:dies|das|es|das land) ist|wir sind|ich tippe auf|"
+    r"(?:le pays|el país|o país|il paese|het land) (?:est|es|é|è|is)|"
+    r"c'est|il s'agit|nous sommes|estamos|se trata|isto é|siamo in)\b|(?:^|[,;.] )so\b|"
     r"это |мы в |这是|這是|です",
     re.IGNORECASE,
 )
@@ -85,13 +87,15 @@ _IS_PLACE = re.compile(
     r"(?:,? (?:most |very )?\w+ly)?(?: (?:in|from|of|en|em|au|aux))?(?: (?:the|\w+ern|central|rural))*\s*[*\"“']*$",
     re.IGNORECASE,
 )
-_SO = re.compile(r"[,;] (?:and )?(?:so|therefore|thus|hence) ", re.IGNORECASE)
+_SO = re.compile(
+    r"[,;.] (?:and )?(?:(?:so|therefore|thus|hence) |(?=(?:this|it|the \w+) (?:is|must be|looks like) ))", re.IGNORECASE
+)
 _BECAUSE = re.compile(
     r",? (?:because(?: of)?|since|given(?: that)?|as indicated by|based on) |: | [–—-] ", re.IGNORECASE
 )
 _HEDGES = ("hedges", "everywhere")
 # Where a clue is named too, the sentence is a point. (Terrain and climate also say whereabouts in a country.)
-_EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", "vehicles")
+EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", "vehicles")
 
 
 def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
@@ -101,14 +105,15 @@ def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
     """
     if not parts or any(part.role == "conclusion" for part in parts):
         return parts
-    if _says_where(parts[-1].text):
+    if says_where(parts[-1].text):
         return [*parts[:-1], *_evidence_and_conclusion(text, parts[-1], _SO, first=True)]
     if _leads(parts[0].text):
         return [*_evidence_and_conclusion(text, parts[0], _BECAUSE, first=False), *parts[1:]]
     return parts
 
 
-def _says_where(said: str) -> bool:
+def says_where(said: str) -> bool:
+    """Whether a last sentence gives the answer."""
     named = [place for place in find_places(said) if place.countries and place.kind != "continent"]
     says = _CONCLUDES.search(said) or (
         not _USUAL.search(said) and (_IS_HERE.search(said) or _places_first(said, named))
@@ -138,7 +143,8 @@ def _evidence_and_conclusion(text: str, part: Fragment, joint: re.Pattern[str], 
     """
     at = joint.search(part.text)
     halves = (part.text[: at.start()], part.text[at.end() :]) if at else ("", "")
-    if not at or not any(mentions(halves[not first])) or not find_places(halves[first]):
+    said = {name for name, _, _ in mentions(halves[not first])}
+    if not at or said.issubset(_HEDGES) or not find_places(halves[first]):
         return [replace(part, role="conclusion")]
     # the text still has its markdown; where that hides the joint, both get the whole span
     there = joint.search(text, part.start, part.end)
@@ -156,13 +162,24 @@ def _places_first(text: str, named: Sequence[Place]) -> bool:
         return False
     start, end = named[0].span
     alone = not _WORD.findall(_BEFORE_NAME.sub("", text[:start])) and _AFTER_NAME.match(text, end)
-    return bool(alone) and all(name not in _EVIDENCE for name, _, _ in mentions(text))
+    return bool(alone) and all(name not in EVIDENCE for name, _, _ in mentions(text))
 
 
 def nothing_left(text: str) -> bool:
     """Whether a text names places and says nothing else."""
     left = _WORD.findall(mask_places(text, " ").casefold())
     return len(left) <= 12 and find_places(text) != () and set(words()["filler"]).issuperset(left)
+
+
+def only_concludes(text: str) -> bool:
+    """Whether a text says that this is a place, and nothing else: "So it's Poland"; not "Typical of Poland"."""
+    says = _CONCLUDES.search(text) or _IS_HERE.search(text)
+    return bool(says and not _USUAL.search(text) and not _INSTEAD.search(text) and nothing_left(text))
+
+
+def is_place(text: str) -> bool:
+    """Whether a text is the name of a country, a region or a city, with little else."""
+    return nothing_left(text) and any(place.countries and place.kind != "continent" for place in find_places(text))
 
 
 _OPTIONS = re.compile(r"\b(?:or|oder|ou|o|oppure|of)\b|\bили\b|或|または|أو", re.IGNORECASE)

@@ -15,7 +15,10 @@ def words() -> dict[str, Any]:
     return json.loads((files("judges") / "data" / "words.json").read_text(encoding="utf-8"))
 
 
-_END = re.compile(r"(?:[.!?…]+[\"'”’»)\]*_]*(?=\s|$)|[。！？｡]+[」』”’）)]*|[؟۔।॥]+[\"'”’»)]*)\s*|\n\s*\n\s*")
+_END = re.compile(
+    r"(?:(?<![.!?…])[.!?…]+[\"'”’»)\]*_]*(?=\s|$)|[。！？｡]+[」』”’）)]*|[؟۔।॥]+[\"'”’»)]*)\s*|"
+    r"\n\s*\n\s*"
+)
 
 
 def sentences(text: str, start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
@@ -70,14 +73,24 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^()\n]{0,500}\)")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,60}>")
-_MARKDOWN = re.compile(r"\*\*+|(?<!\w)\*|\*(?!\w)|`+|~~|(?<!\w)_+|_+(?!\w)|^#{1,6}\s|\\boxed\s*\{|\\text\s*\{")
+_MARKDOWN = re.compile(r"\*\*+|(?<!\w)\*|\*(?!\w)|`+|~~|(?<!\w)_+|(?<!_)_+(?!\w)|^#{1,6}\s")
+_LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|tt)?|emph|mathbf|mathrm)\s*\{")
 
 
 def clean(text: str) -> str:
     """The words without markdown, tags and line breaks."""
-    boxed = "\\boxed" in text
+    text, latex = _LATEX.subn("", text)
     text = _MARKDOWN.sub("", _TAG.sub(" ", _LINK.sub(r"\1", text)))
-    return " ".join((text.replace("}", "").replace("$", "") if boxed else text).split())
+    return " ".join((text.replace("}", "").replace("$", "") if latex else text).split())
+
+
+def is_talk(text: str) -> bool:
+    """Whether a text only says that its author begins to think, as in "Let's look at the image step by step"."""
+    known = words()
+    said = _WORD.findall(text.casefold())
+    if any(phrase in text for phrase in known["talk_unspaced"]):
+        return len(text) < 30
+    return 1 < len(said) < 25 and said[0] in known["talk_opens"] and set(known["talk"]).issuperset(said)
 
 
 @lru_cache(1)
