@@ -232,5 +232,5 @@ def _breaks_off(chain: ReasoningChain) -> bool:
     if not chain.points or chain.points[-1].span[1] < len(said):
         return False
     stops = (*".!?…。！？؟۔।॥)\"'”’»」*`|}]",)
-    ended = [chain.text[: point.span[1]].endswith(stops) for point in chain.points]
+    ended = [chain.text.endswith(stops, 0, point.span[1]) for point in chain.points]
     return not ended[-1] and (sum(ended) * 2 > len(ended) or said.endswith((",", ";", ":", "-", " and", " the", " a")))
