@@ -219,6 +219,19 @@ def test_periodic_moves_fine_frequencies_by_little(name):
 
 
 @pytest.mark.parametrize(
+    ("encoder", "waves"),
+    [
+        (Sphere2Vec(2, 0.4, 9.0, periodic=True), [2, 1]),
+        (Space2VecGrid(2, 28.0, 360.0, periodic=True), [2, 1]),
+        (Space2VecTheory(2, 15.0, 360.0, periodic=True), [4, 2]),  # of two directions half as many
+    ],
+)
+def test_periodic_leaves_the_coarsest_scale_one_wave_around(encoder, waves):
+    around = 2 * math.pi * 6371.0088 / encoder.wavelengths_km()
+    torch.testing.assert_close(around, torch.tensor(waves, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
     ("encoder", "expected"),
     [
         (Sphere2Vec(2, 0.1, variant="sphereM"), [4003.02, 40030.17]),
