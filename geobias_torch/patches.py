@@ -19,7 +19,7 @@ from torch import Tensor
 from geobias_torch.geometry import LocalFrame
 from geobias_torch.partitions import SIZED, Partition, check_patch_ids
 from geobias_torch.search import Block
-from geobias_torch.segments import Segments, scatter_rows
+from geobias_torch.segments import Segments, scatter_rows, spans
 
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
@@ -57,6 +57,25 @@ class Cells:
     def roi_sizes(self) -> Tensor:
         """(M,) int64: number of points in each ROI."""
         return scatter_rows(self.num_regions, self.roi, self.segments.sizes)
+
+    @cached_property
+    def runs(self) -> tuple[Tensor, Tensor]:
+        """(M,) int64 each: where the cells of an ROI begin, and how many they are; they lie together."""
+        counts = torch.bincount(self.roi, minlength=self.num_regions)
+        new = torch.nn.functional.pad(self.roi.diff() != 0, (1, 0), value=True)[: len(self.roi)].nonzero()[:, 0]
+        return torch.zeros_like(counts).index_copy(0, self.roi[new], new), counts
+
+    def of(self, which: Tensor) -> tuple[Cells, Tensor]:
+        """The cells of some ROIs, and which of these cells they are."""
+        starts, counts = (x[which] for x in self.runs)
+        rows, _ = spans(starts, counts)
+        sizes = self.segments.sizes[rows]
+        # the cells of an ROI lie together, and so do their members
+        members, _ = spans(self.segments.offsets[starts], self.roi_sizes[which])
+        offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+        segments = Segments(offsets, self.segments.members[members], self.segments.num_points)
+        roi = torch.arange(len(which), device=which.device).repeat_interleave(counts)
+        return Cells(segments, roi, len(which)), rows
 
     def to(self, device: torch.device | str) -> Cells:
         """Copy to a device."""
@@ -127,6 +146,22 @@ class Patches:
             weights = sizes / self.cells.roi_sizes[roi]
             self._large[least] = LargePatches(look_up(place, self.cell_patch), roi, sizes, weights, per_roi)
         return self._large[least]
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """(M + 1,) int64: ROI m has the patches ``offsets[m]`` to ``offsets[m + 1]``."""
+        return torch.searchsorted(self.roi, torch.arange(self.cells.num_regions + 1, device=self.roi.device))
+
+    def of(self, which: Tensor, cells: Cells, rows: Tensor) -> Patches:
+        """The patches of some ROIs, whose ``cells`` are the ``rows`` of these."""
+        starts = self.offsets[which]
+        lengths = self.offsets[which + 1] - starts
+        own, offsets = spans(starts, lengths)
+        shift = (offsets[:-1] - starts)[cells.roi]
+        old = self.cell_patch[rows]
+        cell_patch = torch.where(old == len(self), len(own), old + shift)
+        roi = torch.arange(len(which), device=which.device).repeat_interleave(lengths)
+        return Patches(roi, self.ids[own], self.sizes[own], cells, cell_patch)
 
     def to(self, device: torch.device | str, cells: Cells) -> Patches:
         """Copy to a device, where ``cells`` has been copied already."""

@@ -17,7 +17,7 @@ from geobias_torch.members import MAX_PAIRS, list_members, nearest_listed, neare
 from geobias_torch.partitions import SIZED, Partition
 from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
 from geobias_torch.search import Points, Search
-from geobias_torch.segments import Segments, scatter_rows
+from geobias_torch.segments import Segments, scatter_rows, spans
 
 _BYTES_PER_PAIR = 32  # member number, sort keys and local coordinates while a block is worked on
 
@@ -320,6 +320,11 @@ class Regions:
                 self._patches[partition] = plain_patches(self, partition)
         return [self._patches[p] for p in partitions]
 
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions whose patches exist."""
+        return list(self._patches)
+
     def patches(self, partition: Partition) -> Patches:
         """The non-empty patches of every ROI; made on first use and kept by the value of ``partition``.
 
@@ -390,17 +395,18 @@ class Regions:
         if self._segments is None:
             search = self._search
             assert search is not None
-            return Regions(
-                points,
-                chosen,
-                self.radius,
-                search=Search(Points.of(*chosen), search.points, self.radius, search.point_tiles),
-            )
-        sizes = self.sizes[index]
-        starts = self.offsets[:-1][index]
-        offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
-        pairs = torch.arange(int(offsets[-1]), device=index.device) + (starts - offsets[:-1]).repeat_interleave(sizes)
-        return Regions(points, chosen, self.radius, segments=Segments(offsets, self.members[pairs], self.num_points))
+            near = Search(Points.of(*chosen), search.points, self.radius, search.point_tiles)
+            return Regions(points, chosen, self.radius, search=near)._with_patches(self, index)
+        pairs, offsets = spans(self.offsets[:-1][index], self.sizes[index])
+        segments = Segments(offsets, self.members[pairs], self.num_points)
+        return Regions(points, chosen, self.radius, segments=segments)._with_patches(self, index)
+
+    def _with_patches(self, whole: Regions, index: Tensor) -> Regions:
+        """Take what ``whole``, of which these are the ROIs ``index``, knows about their patches."""
+        cells = {id(p.cells): p.cells for p in whole._patches.values()}  # those cut together share theirs
+        parts = {key: own.of(index) for key, own in cells.items()}
+        self._patches = {key: p.of(index, *parts[id(p.cells)]) for key, p in whole._patches.items()}
+        return self
 
     def blocks(self, max_bytes: int) -> Iterator[Regions]:
         """The ROIs in order, as many at a time as keep the memory of their pairs within ``max_bytes`` (at least one).

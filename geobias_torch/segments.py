@@ -27,6 +27,13 @@ def scatter_rows(count: int, index: Tensor, values: Tensor) -> Tensor:
     return values.new_zeros(count, values.shape[1]).index_add(0, index, values)
 
 
+def spans(starts: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions in several runs of a list, one run after the other, and the offsets of the runs in the result."""
+    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    shift = (starts - offsets[:-1]).repeat_interleave(lengths)
+    return torch.arange(len(shift), device=shift.device) + shift, offsets
+
+
 class Segments:
     """Runs of point numbers: segment s holds ``members[offsets[s]:offsets[s + 1]]``.
 

@@ -10,6 +10,7 @@ import torch
 import geobias_torch.regions
 from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid
 from geobias_torch.geometry import Arc
+from geobias_torch.patches import plain_patches
 from tests import scenes
 from tests.reference import geometry
 
@@ -166,6 +167,39 @@ def test_subsets(centers, made_first):
     torch.testing.assert_close(part.sum(values), regions.sum(values)[numbers])
     sizes = part.patches(DistanceLag(0.03)).sizes
     assert int(sizes.sum()) == int(part.sizes.sum())
+
+
+def patches_of(patches):
+    """[(ROI, id, members)] of all patches, and the members that lie in none, ROI by ROI."""
+    cells, found, none = patches.cells, {}, {}
+    offsets, members = cells.segments.offsets.tolist(), cells.segments.members.tolist()
+    for cell, (roi, patch) in enumerate(zip(cells.roi.tolist(), patches.cell_patch.tolist(), strict=True)):
+        own = members[offsets[cell] : offsets[cell + 1]]
+        if patch == len(patches):
+            none.setdefault(roi, []).extend(own)
+        else:
+            found.setdefault(patch, []).extend(own)
+    table = zip(patches.roi.tolist(), patches.ids.tolist(), patches.sizes.tolist(), strict=True)
+    rows = [(roi, number, size, sorted(found[patch])) for patch, (roi, number, size) in enumerate(table)]
+    return rows, {roi: sorted(own) for roi, own in none.items()}
+
+
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("scene", scenes.NAMES)
+def test_a_subset_takes_over_the_patches_that_exist(scene, together, listed):
+    lat, lon = scenes.points(scene)
+    partitions = [ours for ours, _ in scenes.PARTITIONS.values()] + [lambda frame: (frame.lat > 0).long() - 1]
+    regions = Regions.from_points(lat=lat, lon=lon, radius=0.1)
+    regions.build(partitions) if together else [regions.patches(p) for p in partitions]
+    if listed:
+        regions.members  # noqa: B018 - made on first use
+    for index in (torch.tensor([7, 3, 3, 79]), torch.zeros(0, dtype=torch.int64), torch.arange(80)):
+        part, fresh = regions[index], Regions.from_points(lat=lat, lon=lon, radius=0.1, center_index=index)
+        assert part.partitions == partitions
+        assert torch.equal(part.sizes, fresh.sizes)
+        for partition in partitions:
+            assert patches_of(part.patches(partition)) == patches_of(plain_patches(fresh, partition))
 
 
 def test_a_mask_is_an_index():

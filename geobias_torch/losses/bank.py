@@ -92,6 +92,7 @@ class PerformanceBank(nn.Module):
         self.centers_per_step, self.min_coverage = centers_per_step, min_coverage
         self.scale_gradient, self.seed = scale_gradient, seed
         self.calls = 0
+        self._last: Regions | None = None
         self.register_buffer("performance", torch.zeros(len(lat), dtype=torch.float64), persistent=False)
         self.register_buffer("seen", torch.full((len(lat),), -1), persistent=False)
 
@@ -158,10 +159,12 @@ class PerformanceBank(nn.Module):
         mixed = np.random.SeedSequence([self.seed, self.calls]).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(mixed[0]))
         chosen = chosen[torch.randperm(len(chosen), generator=generator)[: self.centers_per_step]]
-        regions = self.regions[chosen].to(self.seen.device)
-        known = self.seen[regions.members.long()] >= 0
-        if known.all():
+        if self._last is not None:
+            self.regions.build(self._last.partitions)  # what the last step's losses asked for is found once for all
+        regions = self._last = self.regions[chosen].to(self.seen.device)
+        if self.coverage == 1:
             return regions
+        known = self.seen[regions.members.long()] >= 0
         offsets = torch.nn.functional.pad(known.long().cumsum(0), (1, 0))[regions.offsets]
         segments = Segments(offsets, regions.members[known], regions.num_points)
         return Regions(

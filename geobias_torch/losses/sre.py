@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from geobias_torch.histograms import memberships
 from geobias_torch.losses.inputs import check_call, result_dtype
 from geobias_torch.partitions import Partition
+from geobias_torch.patches import Patches
 from geobias_torch.regions import Regions
+from geobias_torch.segments import scatter_rows
 
 __all__ = ["SRELoss"]
 
@@ -143,21 +145,30 @@ class SRELoss(nn.Module):
         # Differences of means below are small against the means: float64 keeps them, also under autocast.
         values = performance.to(torch.float64)
         member = memberships(values, bins=self.bins, bandwidth=self.bandwidth)  # (N, H)
-        total = torch.stack([self._of_partition(values, member, regions, part) for part in self.partitions]).sum()
-        return total.to(dtype)
+        columns = torch.cat([member, member.square(), values.detach()[:, None]], dim=1)  # (N, 2H + 1)
+        # partitions that were cut together share their cells: the points are gathered once for all of them
+        sums: dict[int, tuple[Tensor, Tensor]] = {}
+        losses = []
+        for patches in regions.build(self.partitions):
+            cells = patches.cells
+            if id(cells) not in sums:
+                of_cell = cells.segments.sum(columns)
+                sums[id(cells)] = of_cell, scatter_rows(len(regions), cells.roi, of_cell)
+            losses.append(self._of_partition(patches, *sums[id(cells)]))
+        return torch.stack(losses).sum().to(dtype)
 
-    def _of_partition(self, values: Tensor, member: Tensor, regions: Regions, partition: Partition) -> Tensor:
-        patches = regions.patches(partition)
-        bins = member.shape[1]
-        roi_size = regions.sizes.to(values)[:, None].clamp_min(1)  # (M, 1)
-        roi_mean = regions.sum(torch.cat([member, values.detach()[:, None]], dim=1)) / roi_size  # (M, H + 1)
-        sums = patches.sum(torch.cat([member, member.square(), values.detach()[:, None]], dim=1))  # (K, 2H + 1)
+    def _of_partition(self, patches: Patches, of_cell: Tensor, of_roi: Tensor) -> Tensor:
+        """The loss under one partition, from the sums of the columns over its cells (L, 2H + 1) and the ROIs."""
+        bins = of_cell.shape[1] // 2
+        roi_size = patches.cells.roi_sizes.to(of_cell)[:, None].clamp_min(1)  # (M, 1)
+        roi_mean = of_roi / roi_size
+        sums = scatter_rows(len(patches) + 1, patches.cell_patch, of_cell)[:-1]  # (K, 2H + 1)
 
         no_worse = sums[:, -1] / patches.sizes >= roi_mean[patches.roi, -1]
-        weight = 1 - float(self.one_sided) * no_worse.to(values.dtype)  # (K,)
+        weight = 1 - float(self.one_sided) * no_worse.to(sums.dtype)  # (K,)
         used = (patches.sizes >= self.min_patch_size) & (weight > 0)
         roi, sums = patches.roi[used], sums[used]
-        n_patch, n_roi = patches.sizes[used].to(values)[:, None], roi_size[roi]  # (K, 1)
+        n_patch, n_roi = patches.sizes[used].to(sums)[:, None], roi_size[roi]  # (K, 1)
         h_patch, h_roi = sums[:, :bins] / n_patch, roi_mean[roi, :bins]  # (K, H)
         reference = h_roi.detach() if self.target == "fixed" else h_roi
         if self.estimator == "excess":
@@ -170,4 +181,4 @@ class SRELoss(nn.Module):
             tiny = torch.finfo(blended.dtype).tiny
             of_patch = (reference * (reference.clamp_min(tiny).log() - blended.clamp_min(tiny).log())).sum(dim=1)
         # A patch is counted by its share of its ROI, and every ROI, scored or not, counts the same.
-        return (weight[used] * (n_patch / n_roi)[:, 0] * of_patch).sum() / len(regions)
+        return (weight[used] * (n_patch / n_roi)[:, 0] * of_patch).sum() / len(roi_size)

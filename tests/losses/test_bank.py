@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 
-from geobias_torch import DirectionSector, Regions
+from geobias_torch import DirectionSector, DistanceLag, Regions
 from geobias_torch.losses import PerformanceBank, SRELoss, SSILoss
 
 N, RADIUS = 120, 0.1
@@ -203,3 +203,19 @@ def test_sync_of_one_process_changes_nothing():
     values = fill(bank)
     bank.sync()
     assert torch.equal(bank.performance, values)
+
+
+def test_patches_that_a_loss_asked_for_are_found_once_for_all():
+    bank, loss = make(), SRELoss([DirectionSector(4), DistanceLag(0.05)])
+    fill(bank)
+    for step in range(3):
+        index = torch.arange(step, N, 3)
+        everybody, regions = bank(torch.rand(len(index)), index)
+        assert len(regions.partitions) == (0 if step == 0 else 2)
+        value = loss(everybody, regions)
+        fresh = Regions.from_points(
+            lat=coordinates()[0], lon=coordinates()[1], radius=RADIUS,
+            center_lat=regions.center_lat, center_lon=regions.center_lon,
+        )  # fmt: skip
+        torch.testing.assert_close(value, loss(everybody, fresh))
+    assert len(bank.regions.partitions) == 2
