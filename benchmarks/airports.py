@@ -15,8 +15,10 @@ How these settings came about: about 75 configurations of encoders and networks 
 or cannot resolve the fine scales did not lower the excess (seeds 0 to 6); then 50 runs on seeds 0 to 2 led to a network
 without LayerNorm and skips on fine scales. With 24 ROIs a step, one-sided, weight .3, fresh seeds 20 to 22 gave an
 excess 18 / 21 / 14 % lower, two-sided 27 / 36 / 30 % lower with fewer hits and an R2 lower by .015: hence the share
-between the two, and 64 ROIs a step, which cost less R2. Its value and the weight were chosen on seeds 10 to 13; all
-settings were fixed before the seeds used here were run.
+between the two, and 64 ROIs a step, which cost less R2. Its value and the weight were chosen on seeds 10 to 12, where
+the excess fell by 33 to 35 % at weight .5. Fresh seeds 30 to 32 at weight .45 gave 19 / 22 / 18 % with an R2 lower by
+.011, a hit rate higher by 1.1 points and a worst tenth by 4.3: hence weight .4, which was fixed before the seeds used
+here were run. Seeds differ by 10 points and more, so that a mean of three is uncertain by about 6.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from training.cli import build
 from training.data import Batch
 
 CONFIG = "configs/airports_geobias.yaml"
-SPLITS, SEEDS, LOSSES = ("random", "block"), (30, 31, 32), ("none", "SRELoss", "one-sided", "control")
+SPLITS, SEEDS, LOSSES = ("random", "block"), (40, 41, 42), ("none", "SRELoss", "one-sided", "control")
 SCORES = ("sg_sre", "dl_sre", "ds_sre")
 RESULTS = Path("benchmarks/results/airports.json")
 COLUMNS = ("r2", "hit", "worst_tenth", *SCORES, *(f"{score}_excess" for score in SCORES))
