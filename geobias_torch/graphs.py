@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from geobias_torch import lattice
 from geobias_torch.geometry import LocalFrame, distinct_points, frame_axes, unit_vectors
 from geobias_torch.lattice import Batch, Edges
 from geobias_torch.segments import Segments
+from geobias_torch.threads import spread
 
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
@@ -141,8 +141,7 @@ def build_graph(
             apart = (sizes == n) & (caps > lattice.TIE / 2) & ~crowded
             for size in np.unique(classes[apart]):
                 groups += _split(np.flatnonzero(apart & (classes == size)), n, counts[n])
-    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(groups)))) as pool:
-        return _assemble(segments, counts[sizes].astype(np.int64), k, pool.map(work, groups))
+    return _assemble(segments, counts[sizes].astype(np.int64), k, spread(work, groups, most=len(groups)))
 
 
 def _crowded(regions: Regions, k: int) -> np.ndarray:

@@ -80,7 +80,8 @@ def memberships(performance: Tensor, bins: Bins = None, bandwidth: float | None 
         return _probability(performance) if bins == "probability" else _categories(performance)
     inner = _inner_edges(bins, performance)
     if bandwidth is None:
-        return torch.nn.functional.one_hot(_bin_of(performance, inner), len(inner) + 1).to(performance.dtype)
+        bins = torch.arange(len(inner) + 1, device=performance.device)
+        return (_bin_of(performance, inner)[..., None] == bins).to(performance.dtype)
     # s at the outer edges is 1 and 0: they lie at -inf and +inf
     above = torch.sigmoid((performance[..., None] - inner) / bandwidth)
     full, none = torch.ones_like(above[..., :1]), torch.zeros_like(above[..., :1])

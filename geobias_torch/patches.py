@@ -7,7 +7,6 @@ of this library) walks the search blocks and never lists the pairs unsorted; bot
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from geobias_torch.geometry import LocalFrame
 from geobias_torch.partitions import SIZED, Partition, check_patch_ids
 from geobias_torch.search import Block
 from geobias_torch.segments import Segments, scatter_rows, spans
+from geobias_torch.threads import spread
 
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
@@ -92,6 +92,7 @@ class LargePatches:
         sizes: (K',) float64.
         weights: (K',) float64: size over the size of the ROI.
         per_roi: (M,) int64: how many each ROI has.
+        covered: (M,) float64: share of the points of an ROI that lie in them.
     """
 
     place: Tensor
@@ -99,6 +100,7 @@ class LargePatches:
     sizes: Tensor
     weights: Tensor
     per_roi: Tensor
+    covered: Tensor
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ class Patches:
             roi, sizes = self.roi[kept], self.sizes[kept].to(torch.float64)
             per_roi = torch.bincount(roi, minlength=self.cells.num_regions)
             weights = sizes / self.cells.roi_sizes[roi]
-            self._large[least] = LargePatches(look_up(place, self.cell_patch), roi, sizes, weights, per_roi)
+            covered = scatter_rows(self.cells.num_regions, roi, weights)
+            self._large[least] = LargePatches(look_up(place, self.cell_patch), roi, sizes, weights, per_roi, covered)
         return self._large[least]
 
     @cached_property
@@ -253,8 +256,7 @@ def fast_patches(regions: Regions, partitions: list[Any]) -> list[Patches]:
     for width in reversed(widths):  # a cell's code counts in steps of the widths
         codes, rest = codes // width, codes
         ids.append(torch.from_numpy(rest - codes * width - 1))
-    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(widths)))) as pool:
-        return list(pool.map(fold_cells, [cells] * len(ids), reversed(ids)))
+    return list(spread(fold_cells, [cells] * len(ids), reversed(ids), most=len(ids)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ import torch
 
 from geobias_torch.geometry import LocalFrame, frame_axes, unit_vectors
 from geobias_torch.scratch import Scratch, Shelf
+from geobias_torch.threads import spread
 
 _TILE = 24  # centres that share a list of candidates
 _GROUP = 32  # neighbouring tiles that share a list of tiles
@@ -249,11 +249,7 @@ class Search:
 
     def _in_threads(self, work: Callable[[int], T]) -> list[T]:
         groups = range(len(self.center_tiles.group_starts) - 1) if len(self.centers.lat) else range(0)
-        threads = min(torch.get_num_threads(), len(groups))
-        if threads < 2:
-            return [work(group) for group in groups]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(work, groups))
+        return list(spread(work, groups, most=len(groups)))
 
     def _block(self, parts: list[tuple[np.ndarray, np.ndarray, float]], degrees: bool) -> Block:
         """All pairs of several tiles: (centres, candidates, bound of their distances) each."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from geobias_torch.scratch import Scratch
+from geobias_torch.threads import spread
 
 _CHUNK = 1 << 19  # pairs handled at once by a thread
 _SCRATCH = Scratch()
@@ -95,12 +95,8 @@ class Segments:
     def _map(self, work: Callable[[int, int], T]) -> Iterator[T]:
         """Run ``work`` over the chunks, in threads where that pays, and yield the results in order."""
         chunks = self._chunks()
-        threads = min(torch.get_num_threads(), len(chunks))
-        if threads < 2 or len(self.members) < 1 << 16:
-            yield from (work(*chunk) for chunk in chunks)
-            return
-        with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(work, *zip(*chunks, strict=True))
+        firsts, lasts = ([chunk[end] for chunk in chunks] for end in (0, 1))
+        return spread(work, firsts, lasts, most=len(chunks) if len(self.members) >= 1 << 16 else 1)
 
     def _gather_sum(self, columns: Tensor) -> Tensor:
         if columns.is_cuda:

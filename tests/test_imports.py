@@ -15,7 +15,7 @@ PACKAGES = ("geobias_torch", "judges", "training")
 
 # Parts of the library from the bottom up: a part may import those in lines above its own, and itself.
 LAYERS = [
-    ["bounds", "convert", "files", "scratch"],
+    ["bounds", "convert", "files", "scratch", "threads"],
     ["lattice", "segments"],
     ["geometry", "histograms", "performance", "columns"],
     ["partitions", "search", "graphs", "maps"],

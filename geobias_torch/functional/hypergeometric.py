@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+
+from geobias_torch.threads import spread
 
 _CHUNK = 1 << 17  # probabilities held at once by a thread
 _TAIL = 9.0  # standard deviations beyond which the probability is below 1e-16 ...
@@ -68,6 +69,5 @@ def hypergeometric_mean(population: np.ndarray, marked: np.ndarray, drawn: np.nd
             stop = start + max(1, (stop - start) // 2)
         chunks.append(order[start:stop])
         start = stop
-    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(chunks)))) as pool:
-        list(pool.map(work, chunks))
+    list(spread(work, chunks, most=len(chunks)))
     return result

@@ -86,7 +86,7 @@ class Histograms:
 
     def over_patches(self, values: Tensor) -> Tensor:
         """Sum of patch values (K', R), weighted by #P_k / #N_m, over the patches of every ROI: (M, R)."""
-        return scatter_rows(len(self.roi_sizes), self.patches.roi, self.patches.weights[:, None] * values)
+        return scatter_rows(len(self.roi_sizes), self.patches.roi, values * self.patches.weights[:, None])
 
 
 def check_performance(performance: Any, regions: Regions) -> Tensor:
@@ -164,16 +164,19 @@ def patch_distribution(tables: Histograms, options: SREOptions) -> Tensor:
     sizes = tables.patches.sizes[:, None, None]
     if options.prior > 0:
         return (tables.patch_counts + options.prior * tables.roi_shares[tables.patches.roi]) / (sizes + options.prior)
-    return tables.patch_counts / sizes + options.smoothing
+    return (tables.patch_counts / sizes).add_(options.smoothing)
 
 
 def relative_entropy(tables: Histograms, options: SREOptions) -> Tensor:
     """Gamma (M, R): the KL divergences of the patches from their ROI, weighted by their share of the members."""
-    shares = tables.roi_shares
+    shares, patches = tables.roi_shares, tables.patches
     own = _over_bins(shares * shares.clamp(min=_TINY).log())
-    logs = patch_distribution(tables, options).clamp(min=_TINY).log()
-    cross = _over_bins(shares[tables.patches.roi] * logs)
-    return tables.over_patches(own[tables.patches.roi] - cross)
+    # The ROI's shares are the same for all its patches: only the logarithms are added up over these. In place, as most
+    # of the time goes into new memory; with smoothing no bin is empty.
+    logs = patch_distribution(tables, options)
+    logs = (logs.clamp_(min=_TINY) if options.prior > 0 else logs).log_().mul_(patches.weights[:, None, None])
+    per_bin = [scatter_rows(len(own), patches.roi, of_bin) for of_bin in logs.unbind(-1)]
+    return patches.covered[:, None] * own - _over_bins(shares * torch.stack(per_bin, dim=-1))
 
 
 def scorable(tables: Histograms, options: SREOptions) -> Tensor:
