@@ -183,7 +183,8 @@ class Regions:
     def fits(self) -> bool:
         """Whether all pairs can be held at once; if not, take :meth:`neighbourhoods`."""
         if self._fits is None:
-            self._fits = self._search is None or int(self._search.bounds()[1].sum()) <= MAX_PAIRS
+            search = self._search
+            self._fits = search is None or search.at_most() <= MAX_PAIRS or int(search.bounds()[1].sum()) <= MAX_PAIRS
         return self._fits
 
     def neighbourhoods(self) -> Iterator[tuple[Tensor, Regions]]:
@@ -201,7 +202,7 @@ class Regions:
 
     def check_memory(self) -> None:
         """Refuse, before anything is allocated, to list more pairs than fit into memory."""
-        if self._search is None:
+        if self._search is None or self._search.at_most() <= MAX_PAIRS:
             return
         low, high = (int(bound.sum()) for bound in self._search.bounds())
         if low <= MAX_PAIRS < high:

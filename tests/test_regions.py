@@ -338,3 +338,12 @@ def test_threads_change_nothing():
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.1, 1.5, 3.1])
+@pytest.mark.parametrize("scene", scenes.NAMES)
+def test_no_bound_is_below_the_number_of_pairs(scene, radius):
+    lat, lon = scenes.points(scene)
+    regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
+    low, high = (int(bound.sum()) for bound in regions._search.bounds())
+    assert low <= len(regions.members) <= high <= regions._search.at_most()
