@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test
 
 demo: .venv/ready  ## train with and without a geo-bias loss, compare, draw: into demo/
-	$(BIN)/python -m training.demo
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.demo  # batches are small: threads would wait for each other
 
 test: .venv/ready  ## lint, types, tests with doctests
 	$(BIN)/ruff check .

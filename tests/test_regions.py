@@ -344,6 +344,6 @@ def test_threads_change_nothing():
 @pytest.mark.parametrize("scene", scenes.NAMES)
 def test_no_bound_is_below_the_number_of_pairs(scene, radius):
     lat, lon = scenes.points(scene)
-    regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
+    regions = Regions.from_points(lat=lat, lon=lon, radius=Arc(radius))
     low, high = (int(bound.sum()) for bound in regions._search.bounds())
     assert low <= len(regions.members) <= high <= regions._search.at_most()
