@@ -319,6 +319,11 @@ def _print_settings(scored: ScoredTable) -> None:
 def _print_notes(results: Sequence[ScoredTable]) -> None:
     scored = results[0]
     print("Higher = more biased. Excess = value - noise floor (the value without any geo-bias). - = not scorable.")
+    if any(one.scores[f"{name}_rois"] == 0 for one in results for name in ("sg_sre", "dl_sre", "ds_sre")):
+        print(
+            f"An SRE score needs regions with two patches of at least {scored.settings['min_patch_size']} points whose "
+            "performance differs: a larger --radius or a smaller --min-patch-size may have some."
+        )
     print(f"SSI looks at the {scored.settings['ssi_max_members']} nearest members of a region.")
     if "spad" in scored.scores:
         errors = ", ".join(_number(scored.scores["spad_se"]) for scored in results)

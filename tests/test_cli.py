@@ -60,6 +60,16 @@ def test_score_prints_what_it_read_and_every_score(folder, capsys):
     assert "Worst regions by scale-grid SRE" in out
 
 
+def test_where_no_region_can_be_scored_it_says_what_would_do(folder, capsys):
+    hint = "An SRE score needs regions with two patches of at least {} points"
+    for command in (("score", "preds.csv"), ("compare", "preds.csv", "preds.csv")):
+        status, out, _ = run(capsys, *command, "--radius", "5km")
+        assert status == 0
+        assert hint.format(10) in out
+        _, out, _ = run(capsys, *command, "--radius", "100km", "--min-patch-size", "4")
+        assert hint.format(4) not in out
+
+
 def test_score_writes_its_files(folder, capsys):
     outputs = ("--json", "out.json", "--local", "out.parquet", "--map", "out.png")
     status, out, _ = run(capsys, "score", "preds.csv", "--radius", "0.0157", *outputs, "--show", "ds_sre")
