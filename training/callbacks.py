@@ -13,9 +13,10 @@ from lightning.pytorch.callbacks import BasePredictionWriter
 from pyarrow import csv, parquet
 
 from geobias_torch.files import replacing
+from geobias_torch.maps import MAP_SUFFIXES, draw_map, require_matplotlib
 from geobias_torch.metrics import GeoBiasScores
 
-__all__ = ["GeoBiasLogger", "PredictionTable"]
+__all__ = ["GeoBiasLogger", "GeoBiasMap", "PredictionWriter"]
 
 
 class GeoBiasLogger(pl.Callback):
@@ -80,7 +81,49 @@ class GeoBiasLogger(pl.Callback):
         pl_module.log_dict({f"{prefix}{key}": value.float() for key, value in self.metric.compute().items()})
 
 
-class PredictionTable(BasePredictionWriter):
+class GeoBiasMap(pl.Callback):
+    """Draw one of the scores that a `GeoBiasLogger` of the same trainer has computed, after every validation.
+
+    The file is replaced each time, so that it shows the last epoch. Needs matplotlib.
+
+    Args:
+        path: ``.png``, ``.pdf`` or ``.svg``; folders are made.
+        score: such as "sg_sre"; one that the logger's metric computes.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if the path ends otherwise, or, at the start, if the trainer has no `GeoBiasLogger` with this score.
+
+    Example:
+        >>> from training.callbacks import GeoBiasMap
+        >>> GeoBiasMap("runs/map.png").path.suffix
+        '.png'
+    """
+
+    def __init__(self, path: str | Path, score: str = "sg_sre") -> None:
+        require_matplotlib()
+        self.path, self.score = Path(path), score
+        if self.path.suffix not in MAP_SUFFIXES:
+            raise ValueError(f"Expected `path` to end in {' or '.join(MAP_SUFFIXES)}, but got {str(path)!r}.")
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Find whose scores are to be drawn."""
+        metrics = [callback.metric for callback in trainer.callbacks if isinstance(callback, GeoBiasLogger)]  # type: ignore[attr-defined]
+        self._metric = next((metric for metric in metrics if self.score in metric.scores), None)
+        if self._metric is None:
+            raise ValueError(
+                f"Expected a GeoBiasLogger with the score {self.score!r} among the callbacks, but got none."
+            )
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Draw it."""
+        if trainer.sanity_checking or not trainer.is_global_zero or self._metric is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draw_map(self._metric.local(), self.path, score=self.score, title=f"epoch {trainer.current_epoch}")
+
+
+class PredictionWriter(BasePredictionWriter):
     """After ``predict``, write the columns that the task's ``predict_step`` returns, one row a point.
 
     The file appears when it is complete; a run that fails leaves none.
@@ -92,8 +135,8 @@ class PredictionTable(BasePredictionWriter):
         ValueError: if the path ends otherwise.
 
     Example:
-        >>> from training.callbacks import PredictionTable
-        >>> PredictionTable("demo/airports.csv").path.suffix
+        >>> from training.callbacks import PredictionWriter
+        >>> PredictionWriter("demo/airports.csv").path.suffix
         '.csv'
     """
 

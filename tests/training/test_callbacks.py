@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from geobias_torch.metrics import GeoBiasScores
-from training.callbacks import GeoBiasLogger, PredictionTable
+from training.callbacks import GeoBiasLogger, GeoBiasMap, PredictionWriter
 
 BATCHES = [
     {"lat": torch.tensor([1.0, 2.0], dtype=torch.float64), "hit": torch.tensor([1.0, 0.0])},
@@ -19,7 +19,7 @@ BATCHES = [
 
 @pytest.mark.parametrize("name", ["table.csv", "folder/table.parquet"])
 def test_batches_are_joined_in_order(tmp_path, name):
-    PredictionTable(tmp_path / name).write_on_epoch_end(SimpleNamespace(), SimpleNamespace(), BATCHES, [])
+    PredictionWriter(tmp_path / name).write_on_epoch_end(SimpleNamespace(), SimpleNamespace(), BATCHES, [])
     reader = pyarrow.csv.read_csv if name.endswith("csv") else pyarrow.parquet.read_table
     assert reader(tmp_path / name).to_pydict() == {"lat": [1.0, 2.0, 3.123456789], "hit": [1.0, 0.0, 1.0]}
     assert len(list((tmp_path / name).parent.iterdir())) == 1
@@ -30,14 +30,14 @@ def test_a_failed_write_leaves_the_old_table(tmp_path):
     path.write_text("old")
     broken = [{"lat": torch.zeros(2), "hit": torch.zeros(1)}]
     with pytest.raises(ValueError, match="length"):
-        PredictionTable(path).write_on_epoch_end(SimpleNamespace(), SimpleNamespace(), broken, [])
+        PredictionWriter(path).write_on_epoch_end(SimpleNamespace(), SimpleNamespace(), broken, [])
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_refuses_other_formats():
     with pytest.raises(ValueError, match=r"end in .csv or .parquet, but got 'table.xlsx'"):
-        PredictionTable("table.xlsx")
+        PredictionWriter("table.xlsx")
 
 
 class Module(pl.LightningModule):
@@ -69,9 +69,11 @@ def batches(count=120):
     ]
 
 
-def validate(module, metric, **options):
+def validate(module, metric, *callbacks):
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "max_epochs": 1}
-    trainer = pl.Trainer(callbacks=[GeoBiasLogger(metric)], accelerator="cpu", enable_model_summary=False, **quiet)
+    trainer = pl.Trainer(
+        callbacks=[GeoBiasLogger(metric), *callbacks], accelerator="cpu", enable_model_summary=False, **quiet
+    )
     loader = torch.utils.data.DataLoader(batches(), batch_size=None)
     trainer.fit(module, loader, loader)
     return trainer.callback_metrics
@@ -104,3 +106,15 @@ def test_any_module_is_logged(returned, held, prefix):
 def test_a_module_that_hands_over_nothing():
     with pytest.raises(ValueError, match=r"`validation_step` of Module to return .* but got no `performance`, `lon`"):
         validate(Module(("lat",)), GeoBiasScores(radius=0.02))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_map_of_the_last_epoch(tmp_path):
+    metric = GeoBiasScores(radius=0.02, scores=("dl_sre",))
+    module = Module(("performance", "lat", "lon"))
+    validate(module, metric, GeoBiasMap(tmp_path / "new" / "map.svg", "dl_sre"))
+    assert "epoch 0" in (tmp_path / "new" / "map.svg").read_text()
+    with pytest.raises(ValueError, match="a GeoBiasLogger with the score 'sg_sre' among the callbacks"):
+        validate(module, metric, GeoBiasMap(tmp_path / "map.png"))
+    with pytest.raises(ValueError, match=r"end in .png or .pdf or .svg, but got 'map.gif'"):
+        GeoBiasMap("map.gif")
