@@ -51,8 +51,10 @@ class ChainReward:
     So does what could be neither (a number, bytes), which is counted besides, as ``chain_reward/unreadable``. Half a
     surrogate pair is read as "?", also in a reference.
 
-    What it does not see: points that match nothing, merged into one, count once. ``max_point_tokens`` bounds that; a
-    limit near the length of the references' longest point leaves least of it.
+    The points of a completion are cut into statements first (`judges.reward_parts.statements`: sentences, and what
+    stands beside a semicolon or ", and", where each names evidence), so that it does not matter in how many points
+    something is said. What is merged without such a joint still counts once; ``max_point_tokens`` bounds that, a limit
+    near the length of the references' longest point leaves least of it.
 
     Called as TRL calls a reward, or through `compute_score_batch` as verl does. GRPO divides by the standard deviation
     of a group: ``scale_rewards="batch"`` or ``"none"`` keeps small differences small.

@@ -14,7 +14,7 @@ from judges.chains import ReasoningChain, parse_chain
 from judges.embeddings import Encoder
 from judges.faults import Contrast, Fault
 from judges.results import ChainScores, PointScore
-from judges.reward_parts import combine, grouped_precision, quantise, within_limits
+from judges.reward_parts import combine, grouped_precision, quantise, statements, within_limits
 from judges.reward_rows import Row
 from judges.scorers.embedding import EmbeddingScorer
 
@@ -179,7 +179,7 @@ class Finder:
             ValueError: if the judge does not return a chain for each; and whatever it raises itself.
         """
         whole = [parse_chain(row.text, row.prompt) for row in rows]
-        limited = [within_limits(chain, self.max_points, self.max_point_tokens) for chain in whole]
+        limited = [within_limits(statements(chain), self.max_points, self.max_point_tokens) for chain in whole]
         kept = [chain for chain, _ in limited]
         scores = self.judge.score(kept, [row.chains() for row in rows])
         if len(scores.candidate_points) != len(rows):

@@ -6,8 +6,11 @@ import pytest
 from judges import faults
 from judges.chains import ReasoningChain
 from judges.faults import Fault
+from judges.one_to_all import OneToAllJudge
 from judges.results import PointScore
-from judges.reward_parts import WEIGHTS, combine, grouped_precision, quantise, within_limits
+from judges.reward import ChainReward
+from judges.reward_parts import WEIGHTS, combine, grouped_precision, quantise, statements, within_limits
+from judges.scorers import EmbeddingScorer
 from tests.judges.rewards import TABLE, call, make, parts_of, text
 from tests.judges.stand_ins import TableContrast
 from tests.reference import reward as reference
@@ -231,3 +234,36 @@ def test_words_beyond_the_limit_never_raise_a_reward():
     short, *longer = call(reward, text("R0 x y"), text("R0 x y z"), text("R0 x y " + "R1 R2 " * 500))
     assert all(one < short for one in longer)
     assert call(reward, text(*["R0 x y"] * 1000))[0] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Red soil on the road. Wooden poles with two wires.", 2),
+        ("Red soil on the road; wooden poles with two wires", 2),
+        ("Red soil on the road, and wooden poles with two wires", 2),
+        ("Red soil on the road and wooden poles with two wires", 1),  # one thought
+        ("Red soil on the road. Typical of Kenya.", 1),  # no evidence of its own
+        ("Short bollards with a black cap. These are found in Austria and Slovenia.", 1),
+        ("Indeed. Red soil on the road.", 1),
+        ("红色的土壤和道路。路边有许多木制的电线杆。", 2),
+        ("", 0),
+    ],
+)
+def test_statements(text, parts):
+    chain = ReasoningChain.of([text, "Tea fields"], "Kenya")
+    cut = statements(chain)
+    assert len(cut.points) == parts + 1
+    assert [text[start:end] for start, end in (p.span for p in cut.points[:-1])] == [p.text for p in cut.points[:-1]]
+    assert (cut.conclusion, cut.text) == (chain.conclusion, chain.text)
+    assert statements(cut).points == cut.points
+    assert (cut is chain) == (parts < 2)
+
+
+def test_what_is_said_in_one_point_earns_no_more_than_in_several():
+    alone = "- Deep red soil.\n- Wooden poles with two wires.\n- White cars on the street.\n\nUganda"
+    merged = "- Deep red soil.\n- Wooden poles with two wires. White cars on the street.\n\nUganda"
+    reward = ChainReward(OneToAllJudge(EmbeddingScorer()))
+    columns = {"reference": ["- The soil is deep red."] * 2, "country": ["Uganda"] * 2}
+    first, second = reward(prompts=["?"] * 2, completions=[alone, merged], **columns)
+    assert 0 < first == second
