@@ -11,7 +11,7 @@ from judges.one_to_all import OneToAllJudge
 from judges.reward import ChainReward
 from tests.judges.stand_ins import TableContrast, WordScorer
 
-# To merge statements that match nothing, without a joint between them, makes fewer of them; `max_point_tokens` bounds it.
+# To merge statements that match nothing without a joint makes fewer of them; `max_point_tokens` bounds it.
 PAYS = {"merge"}
 CANDIDATES, REFERENCES = reward_attacks.read()
 CHAINS = CANDIDATES[:6]
