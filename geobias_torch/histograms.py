@@ -80,8 +80,8 @@ def memberships(performance: Tensor, bins: Bins = None, bandwidth: float | None 
         return _probability(performance) if bins == "probability" else _categories(performance)
     inner = _inner_edges(bins, performance)
     if bandwidth is None:
-        bins = torch.arange(len(inner) + 1, device=performance.device)
-        return (_bin_of(performance, inner)[..., None] == bins).to(performance.dtype)
+        numbers = torch.arange(len(inner) + 1, device=performance.device)
+        return (_bin_of(performance, inner)[..., None] == numbers).to(performance.dtype)
     # s at the outer edges is 1 and 0: they lie at -inf and +inf
     above = torch.sigmoid((performance[..., None] - inner) / bandwidth)
     full, none = torch.ones_like(above[..., :1]), torch.zeros_like(above[..., :1])

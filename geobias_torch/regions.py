@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from geobias_torch.convert import to_tensor
+from geobias_torch.convert import as_index, check_index, to_tensor
 from geobias_torch.geometry import check_arc, check_coordinates, distinct_points, warn_odd_coordinates
 from geobias_torch.graphs import Graph, build_graph, check_max_members
 from geobias_torch.members import MAX_PAIRS, list_members, nearest_listed, nearest_searched
@@ -191,14 +191,10 @@ class Regions:
         """(which, ROIs) of all ROIs in compact groups, as many at a time as keep memory bounded."""
         assert self._search is not None
         tiles = self._search.center_tiles
-        pairs = torch.from_numpy(self._search.bounds()[1][tiles.order]).cumsum(0)
-        start = 0
-        while start < len(self):
-            before = int(pairs[start - 1]) if start else 0
-            stop = max(start + 1, int(torch.searchsorted(pairs, before + MAX_PAIRS // 8, right=True)))
+        pairs = torch.from_numpy(self._search.bounds()[1][tiles.order])
+        for start, stop in _stretches(pairs, MAX_PAIRS // 8):
             which = torch.from_numpy(tiles.order[start:stop])
             yield which, self[which]
-            start = stop
 
     def check_memory(self) -> None:
         """Refuse, before anything is allocated, to list more pairs than fit into memory."""
@@ -382,16 +378,7 @@ class Regions:
 
     def __getitem__(self, centers: Any) -> Regions:
         """The ROIs of some centres (slice, integer, or index tensor) over the same points."""
-        if isinstance(centers, slice):
-            index = torch.arange(len(self))[centers]
-        else:
-            index = to_tensor("centres", centers)
-            if index.dtype == torch.bool and index.shape == (len(self),):
-                index = index.nonzero()[:, 0]
-            if index.ndim == 0:
-                index = index[None]
-            index = check_index("centres", index, len(self), negative=True)
-        index = index.to(self.lat.device)
+        index = as_index("centres", centers, len(self)).to(self.lat.device)
         points, chosen = (self.lat, self.lon), (self.center_lat[index], self.center_lon[index])
         if self._segments is None:
             search = self._search
@@ -431,13 +418,8 @@ class Regions:
         if max_bytes <= 0:
             raise ValueError(f"Expected `max_bytes` > 0, but got {max_bytes}.")
         pairs = self.sizes.cpu() if self._segments is not None else torch.from_numpy(self._search.bounds()[1])  # type: ignore[union-attr]
-        reached = (pairs * _BYTES_PER_PAIR).cumsum(0)
-        start = 0
-        while start < len(self):
-            before = int(reached[start - 1]) if start else 0
-            stop = max(start + 1, int(torch.searchsorted(reached, before + max_bytes, right=True)))
+        for start, stop in _stretches(pairs * _BYTES_PER_PAIR, max_bytes):
             yield self[start:stop]
-            start = stop
 
     def to(self, device: torch.device | str) -> Regions:
         """Copy to a device, with everything that was built; the same object where it is there already."""
@@ -456,18 +438,11 @@ class Regions:
         return moved
 
 
-def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Tensor:
-    """Check a vector of row numbers; negative ones count from the end where ``negative``."""
-    index = to_tensor(name, index)
-    whole = not (index.is_floating_point() or index.is_complex() or index.dtype == torch.bool)
-    if index.numel() and not (whole and index.ndim == 1):
-        raise ValueError(f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}.")
-    index = index.reshape(-1).to(torch.int64)
-    low = -bound if negative else 0
-    outside = (index < low) | (index >= bound)
-    if outside.any():
-        position = int(outside.nonzero()[0])
-        raise ValueError(
-            f"Expected `{name}` within [{low}, {bound - 1}], but got {int(index[position])} at position {position}."
-        )
-    return torch.where(index < 0, index + bound, index)
+def _stretches(costs: Tensor, most: int) -> Iterator[tuple[int, int]]:
+    """Cut a list into stretches (start, stop) that cost no more than ``most`` each, or hold a single entry."""
+    reached, start = costs.cumsum(0), 0
+    while start < len(costs):
+        before = int(reached[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(reached, before + most, right=True)))
+        yield start, stop
+        start = stop

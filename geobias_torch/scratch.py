@@ -13,8 +13,11 @@ __all__ = ["Scratch", "Shelf"]
 _SHEET = 1 << 23  # bytes: numpy asks for large pages from 4 MB on, of which a touch costs a fraction
 
 
+_KEPT = 1 << 25  # bytes of an array that a thread keeps at most
+
+
 class Scratch(threading.local):
-    """Arrays that a thread uses again and again.
+    """Arrays that a thread uses again and again; large ones, for which a touch is cheap, are given back.
 
     Example:
         >>> scratch = Scratch()
@@ -30,7 +33,9 @@ class Scratch(threading.local):
         size, key = math.prod(shape), (name, np.dtype(dtype).char)
         array = self._arrays.get(key)
         if array is None or len(array) < size:
-            array = self._arrays[key] = np.empty(size, dtype)
+            array = np.empty(size, dtype)
+            if array.nbytes <= _KEPT:
+                self._arrays[key] = array
         return array[:size].reshape(shape)
 
 
@@ -53,5 +58,6 @@ class Shelf(threading.local):
         sheet, used = self._sheets.get(dtype.char, (np.empty(0, dtype), 0))
         if used + size > len(sheet):
             sheet, used = np.empty(max(size, _SHEET // dtype.itemsize), dtype), 0
-        self._sheets[dtype.char] = sheet, used + size
+        if sheet.nbytes <= _KEPT:
+            self._sheets[dtype.char] = sheet, used + size
         return sheet[used : used + size]

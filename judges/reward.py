@@ -65,7 +65,7 @@ class ChainReward:
         contrast: finds what is generic, misattributed or stereotyped. None: generic is by the axioms alone, the other
             two are unknown.
         reference: name of the column with the references: a text, a list of texts (several references), or a record
-            with ``points`` and ``conclusion``, or ``text``. Where a record has both, the points count.
+            with ``points`` and ``conclusion``, or ``text``.
         country: name of the column with the true country (name, code or demonym; None or empty where unknown). None: no
             row has one.
         weights: of the four faults, in [0, 1]; those not given keep their default.
@@ -80,8 +80,8 @@ class ChainReward:
         TypeError: if ``judge`` has no ``score``, an argument is of another type, or a reference or a country is none of
             what is said above.
         ValueError: if an argument is outside its range or a weight unknown; when called, if a column is missing or of
-            the wrong length, a country is none, a reference has no ``points`` but a ``text`` and a ``conclusion`` that
-            does not stand in it, or the judge never says what matches.
+            the wrong length, a country is none, a reference has a ``text`` and ``points`` or a ``conclusion`` that do
+            not stand in it, or the judge never says what matches.
         RuntimeError: after ``max_failed_calls`` calls in a row without any reward.
 
     Example:

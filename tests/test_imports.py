@@ -33,7 +33,7 @@ NARROWER = {
     "columns": {"convert", "files"},
     "tables": {"convert", "files", "columns", "geometry"},
     "maps": {"files"},
-    "losses": {"geometry", "histograms", "partitions", "patches", "regions", "segments", "functional"},
+    "losses": {"convert", "geometry", "histograms", "partitions", "patches", "regions", "segments", "functional"},
 }
 ALWAYS = {"numpy", "torch", "torchmetrics"}
 MORE_AT_IMPORT = {"cli": {"tabulate", "tqdm"}}

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from geobias_torch.convert import check_index
 from geobias_torch.geometry import check_coordinates
 from geobias_torch.losses.inputs import check_performance
-from geobias_torch.regions import Regions, check_index
+from geobias_torch.regions import Regions
 from geobias_torch.segments import Segments
 
 __all__ = ["PerformanceBank"]

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from judges import parse_chain
 from judges.chains import BREADTHS, CATEGORIES, ReasoningChain, mark_restated, sentences
-from judges.json_answers import json_fragments
 
 POINTS = ["Red soil.", "Drives on the left."]
 
@@ -217,124 +216,6 @@ def test_a_chain_of_given_points():
     assert all(point.text in chain.text[slice(*point.span)] for point in chain.points)
     assert chain.text[slice(*chain.conclusion.span)] == "Probably Kenya or so"
     assert ReasoningChain.of([]).conclusion is None
-
-
-@pytest.mark.parametrize(
-    ("text", "country", "place", "confidence"),
-    [
-        ("Kampala, Uganda. Fairly sure.", "UG", "Kampala", "Fairly sure"),
-        ("Brazil (80 % sure)", "BR", None, "80 % sure"),
-        ("This is most likely Texas, with high confidence", "US", "Texas", "high confidence"),
-        ("Perhaps Peru", "PE", None, "Perhaps"),
-        ("Brazil rather than Argentina", "BR", None, None),
-        ("Not sure, but Brazil", "BR", None, "Not sure"),
-        ("Brazil or Argentina", None, None, None),
-        ("either Brazil, Peru or Chile", None, None, None),
-        ("somewhere in Africa", None, None, None),
-        ("Country: Brazil\nCity: Recife\nConfidence: medium", "BR", "Recife", "medium"),
-        ("巴西，可能", "BR", None, "可能"),
-    ],
-)
-def test_conclusions(text, country, place, confidence):
-    conclusion = parse_chain(f"- Red soil\n\nConclusion:\n{text}").conclusion
-    assert (conclusion.country, conclusion.place, conclusion.confidence) == (country, place, confidence)
-
-
-def test_json_deeper_than_any_answer_is_text():
-    assert json_fragments('["a", ' * 40, 0, False)
-    assert json_fragments('["a", ' * 41, 0, False) is None
-
-
-def test_json_confidence():
-    conclusion = parse_chain('{"points": ["Red soil"], "country": "Kenya", "confidence": 0.8}').conclusion
-    assert (conclusion.country, conclusion.confidence) == ("KE", "0.8")
-
-
-@pytest.mark.parametrize(
-    "last", ["This is typical of southern Brazil.", "Such roofs are found in Kenya.", "The road is so narrow."]
-)
-def test_support_is_no_conclusion(last):
-    chain = parse_chain(f"Red soil. {last}")
-    assert said(chain) == ["Red soil.", last]
-    assert chain.conclusion is None
-
-
-@pytest.mark.parametrize(
-    ("last", "country"),
-    [
-        ("Malta, probably near Rabat; no doubt of the country.", "MT"),
-        ("Southern Saskatchewan, Canada, likely around Regina.", "CA"),
-        ("The Faroe Islands, likely on Streymoy.", "FO"),
-        ("I would go for central Serbia.", "RS"),
-        ("Answer: UG", "UG"),
-    ],
-)
-def test_a_name_with_remarks_below_a_list_is_the_conclusion(last, country):
-    chain = parse_chain(f"- Red soil.\n- Wooden poles.\n\n{last}")
-    assert [point.text for point in chain.points] == ["Red soil.", "Wooden poles."]
-    assert chain.conclusion.country == country
-
-
-@pytest.mark.parametrize(
-    "last", ["Brazil, Peru and Chile have such clouds.", "Japan, with its narrow poles.", "Kenya is hot."]
-)
-def test_other_names_that_come_first_are_points(last):
-    assert parse_chain(f"- Red soil.\n\n{last}").conclusion is None
-
-
-def test_evidence_in_the_sentence_that_concludes_is_kept():
-    text = "- Red soil and wooden poles, so Kenya."
-    chain = parse_chain(text)
-    assert [text[slice(*point.span)] for point in chain.points] == ["Red soil and wooden poles"]
-    assert (chain.conclusion.text, chain.conclusion.country) == ("Kenya.", "KE")
-    marked = parse_chain("- **Red** soil and wooden poles, so Kenya.")
-    assert (said(marked), marked.conclusion.text) == (["Red soil and wooden poles"], "Kenya.")
-    assert marked.text[slice(*marked.points[0].span)] == "**Red** soil and wooden poles"
-    hidden = parse_chain("- **Red** soil, **so** Kenya.")  # the joint is not to be found in the text: all of it
-    assert (said(hidden), concluded(hidden)) == (["Red soil"], "KE")
-    assert hidden.text[slice(*hidden.conclusion.span)] == "**Red** soil, **so** Kenya."
-    late = parse_chain("It is late, so Kenya.")
-    assert (late.points, late.conclusion.text) == ((), "It is late, so Kenya.")
-
-
-@pytest.mark.parametrize(
-    ("text", "points"),
-    [
-        ("This is Japan. Because the signs show kana.", ["Because the signs show kana."]),
-        ("The country is Japan. Kana.", ["Kana."]),
-        ("Japan. Kana.", ["Kana."]),
-        ("I am in Japan. Kana.", ["Kana."]),
-        ("It is Japan because the signs show kana.", ["the signs show kana."]),
-        ("The location is most likely Japan, given the kana signs.\n- Blue roofs.", ["the kana signs.", "Blue roofs."]),
-        (
-            "We're in northern Japan: kana signs and snow poles.\n- Blue roofs.",
-            ["kana signs and snow poles.", "Blue roofs."],
-        ),
-    ],
-)
-def test_a_conclusion_that_comes_first(text, points):
-    chain = parse_chain(text)
-    assert (concluded(chain), said(chain)) == ("JP", points)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "This is a road in Japan with kana signs. Snow poles.",
-        "This is Japanese writing. Snow poles.",
-        "The red soil is Japanese. Snow poles.",
-        "Japan has snow poles. Kana.",
-        "The language is Japanese. Snow poles.",
-    ],
-)
-def test_first_sentences_that_are_points(text):
-    chain = parse_chain(text)
-    assert (chain.conclusion, len(chain.points)) == (None, 2)
-
-
-def test_a_conclusion_with_a_country_goes_before_one_without():
-    chain = parse_chain("Answer: Kenya\n\n- Red soil\n\nConclusion: it was hard")
-    assert (concluded(chain), said(chain)) == ("KE", ["Red soil"])
 
 
 THREE = ("infrastructure", "vegetation", "architecture")
