@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from judges.countries import country_code
 from judges.json_answers import Fragment
 from judges.places import Place, find_places, mask_places
-from judges.sentences import mentions, words
+from judges.sentences import NO_EVIDENCE, mentions, words
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,6 @@ _SO = re.compile(
 _BECAUSE = re.compile(
     r",? (?:because(?: of)?|since|given(?: that)?|as indicated by|based on) |: | [–—-] ", re.IGNORECASE
 )
-_HEDGES = ("hedges", "everywhere")
 # Where a clue is named too, the sentence is a point. (Terrain and climate also say whereabouts in a country.)
 EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", "vehicles")
 
@@ -112,9 +111,14 @@ def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
     return parts
 
 
+def _named(said: str) -> list[Place]:
+    """The countries and what is in them that a text names."""
+    return [place for place in find_places(said) if place.countries and place.kind != "continent"]
+
+
 def says_where(said: str) -> bool:
     """Whether a last sentence gives the answer."""
-    named = [place for place in find_places(said) if place.countries and place.kind != "continent"]
+    named = _named(said)
     says = _CONCLUDES.search(said) or (
         not _USUAL.search(said) and (_IS_HERE.search(said) or _places_first(said, named))
     )
@@ -123,12 +127,12 @@ def says_where(said: str) -> bool:
 
 def _leads(said: str) -> bool:
     """Whether a first sentence gives the answer: "This is Japan", "We are in Japan, because ...", "Japan."."""
-    named = [place for place in find_places(said) if place.countries and place.kind != "continent"]
+    named = _named(said)
     if not named or REFUSAL.search(said):
         return False
     start, end = named[0].span
     before = said[:start]
-    here = _IS_PLACE.search(before) and not any(name not in _HEDGES for name, _, _ in mentions(before))
+    here = _IS_PLACE.search(before) and not any(name not in NO_EVIDENCE for name, _, _ in mentions(before))
     return nothing_left(said) or _places_first(said, named) or bool(here and _AFTER_NAME.match(said, end))
 
 
@@ -144,7 +148,7 @@ def _evidence_and_conclusion(text: str, part: Fragment, joint: re.Pattern[str], 
     at = joint.search(part.text)
     halves = (part.text[: at.start()], part.text[at.end() :]) if at else ("", "")
     said = {name for name, _, _ in mentions(halves[not first])}
-    if not at or said.issubset(_HEDGES) or not find_places(halves[first]):
+    if not at or said.issubset(NO_EVIDENCE) or not find_places(halves[first]):
         return [replace(part, role="conclusion")]
     # the text still has its markdown; where that hides the joint, both get the whole span
     there = joint.search(text, part.start, part.end)
@@ -179,7 +183,7 @@ def only_concludes(text: str) -> bool:
 
 def is_place(text: str) -> bool:
     """Whether a text is the name of a country, a region or a city, with little else."""
-    return nothing_left(text) and any(place.countries and place.kind != "continent" for place in find_places(text))
+    return nothing_left(text) and bool(_named(text))
 
 
 _OPTIONS = re.compile(r"\b(?:or|oder|ou|o|oppure|of)\b|\bили\b|或|または|أو", re.IGNORECASE)

@@ -15,7 +15,7 @@ from judges.chains import Point, ReasoningChain
 from judges.contradiction import in_english
 from judges.evidence import content_words, evidence
 from judges.results import PointScore
-from judges.sentences import mentions, sentences
+from judges.sentences import NO_EVIDENCE, mentions, sentences
 
 __all__ = [
     "COUNTRY_SHARE",
@@ -238,7 +238,6 @@ _TOKEN = re.compile(
 )
 
 
-_NO_EVIDENCE = ("hedges", "everywhere")
 _JOINT = re.compile(r"(?<=;)\s+|(?<=,)\s+(?=and\s)", re.IGNORECASE)
 
 
@@ -286,7 +285,7 @@ def _parts(text: str) -> list[tuple[int, int]]:
 
 def _says_something(text: str) -> bool:
     # the words of the categories are known in some languages only
-    named = not in_english(text) or any(name not in _NO_EVIDENCE for name, _, _ in mentions(text))
+    named = not in_english(text) or any(name not in NO_EVIDENCE for name, _, _ in mentions(text))
     return named and len(content_words(evidence(text))) >= 3
 
 

@@ -107,6 +107,10 @@ def _lexicon() -> tuple[dict[tuple[str, ...], list[str]], int]:
 _WORD = re.compile(r"\w+")
 
 
+NO_EVIDENCE = ("hedges", "everywhere")
+"""The lists of `mentions` that are no categories of evidence."""
+
+
 def mentions(text: str) -> list[tuple[str, int, int]]:
     """The words of our lists in a text.
 

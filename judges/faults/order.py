@@ -14,7 +14,7 @@ from judges.faults import order_words
 from judges.faults.fault import Fault, is_demonym, statements
 from judges.parsing import fragments
 from judges.places import Place, find_places, mask_places
-from judges.sentences import clean, mentions
+from judges.sentences import NO_EVIDENCE, clean, mentions
 
 __all__ = ["conclusion_first"]
 
@@ -131,7 +131,7 @@ def _commitments(text: str, country: str | None) -> Iterator[_Commitment]:
 
 def _is_bare(left: str) -> bool:
     """Whether the rest of a commitment is no evidence: a few words, none of them of a category."""
-    return len(content_words(left)) < 4 and all(name in ("hedges", "everywhere") for name, _, _ in mentions(left))
+    return len(content_words(left)) < 4 and all(name in NO_EVIDENCE for name, _, _ in mentions(left))
 
 
 def _besides(said: str, places: list[Place]) -> str | None:
