@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from training.data import AirportsDataModule, equal_area_cells, load_airports, split_rows
+from training.data import AirportsDataModule, load_airports
+from training.data.splits import equal_area_cells, split_rows
 
 ROW = {"lat": 10.0, "lon": 20.0, "elevation": 100.0}
 

@@ -9,20 +9,19 @@ from training.encoders import FFN, Sphere2Vec
 
 
 def test_formula_by_hand_at_one_point():
-    encoding, located = Sphere2Vec(scales=1, min_radius=0.5, max_radius=1.0).double()(
+    encoding = Sphere2Vec(scales=1, min_radius=0.5, max_radius=1.0).double()(
         lat=torch.tensor([30.0]), lon=torch.tensor([45.0])
     )
     expected = [3**0.5 / 2, 0.0, 0.5]  # f = 2: sin 60, cos 60 cos 90, cos 60 sin 90
     torch.testing.assert_close(encoding[0], torch.tensor(expected, dtype=torch.float64))
-    assert located.all()
 
 
 def test_angles_are_float64_and_the_result_has_the_modules_dtype():
     lat, lon = torch.tensor([51.4775], dtype=torch.float64), torch.tensor([179.123456789], dtype=torch.float64)
     encoder = Sphere2Vec(scales=4, min_radius=1e-4, max_radius=1.0)
-    exact = encoder.double()(lat, lon)[0]
+    exact = encoder.double()(lat, lon)
     for dtype in (torch.float32, torch.bfloat16):
-        encoding = encoder.to(dtype)(lat, lon)[0]
+        encoding = encoder.to(dtype)(lat, lon)
         assert encoding.dtype == dtype
         torch.testing.assert_close(encoding, exact.to(dtype), rtol=0, atol=0)
     assert encoder.frequencies.dtype == torch.float64
@@ -33,7 +32,7 @@ def test_wavelength_is_where_a_scale_repeats():
     degrees = torch.rad2deg(encoder.wavelengths_km() / 6371.0088)
     start = torch.full((3,), 10.0, dtype=torch.float64)
     lon = torch.zeros(3, dtype=torch.float64)
-    here, there = encoder(start, lon)[0], encoder(start + degrees, lon)[0]
+    here, there = encoder(start, lon), encoder(start + degrees, lon)
     torch.testing.assert_close(here[:, :3].diagonal(), there[:, :3].diagonal())
 
 

@@ -18,6 +18,7 @@ from training.encoders import (
     Sphere2Vec,
     SphericalHarmonics,
 )
+from training.encoders.base import has_location
 
 ANCHORS = [(10.0, 20.0), (-40.0, -175.0), (85.0, 100.0)]
 
@@ -68,12 +69,11 @@ def some_points(count, seed=0, dtype=torch.float64):
 def test_shape_and_range(name):
     lat, lon = some_points(50)
     encoder = make(name)
-    encoding, located = encoder(lat, lon)
+    encoding = encoder(lat, lon)
     assert encoding.shape == (50, encoder.dim)
     assert encoding.dtype == torch.float32
-    assert located.tolist() == [True] * 50
     assert encoding.isfinite().all()
-    by_name = encoder(lon=lon, lat=lat)[0]
+    by_name = encoder(lon=lon, lat=lat)
     assert torch.equal(by_name, encoding)
 
 
@@ -84,9 +84,9 @@ def test_the_modules_dtype_rounds_the_result_and_nothing_else(name, dtype):
     encoder = make(name)
     if name == "embedding":
         encoder = encoder.position  # the network after it computes in the module's dtype
-    exact = copy.deepcopy(encoder).double()(lat, lon)[0]
+    exact = copy.deepcopy(encoder).double()(lat, lon)
     there_and_back = encoder.to(dtype).double().to(dtype)
-    encoding = there_and_back(lat, lon)[0]
+    encoding = there_and_back(lat, lon)
     assert encoding.dtype == dtype
     assert torch.equal(encoding, exact.to(dtype))
     assert all(buffer.dtype == torch.float64 for buffer in encoder.state_dict().values())
@@ -97,9 +97,9 @@ def test_autocast_changes_nothing(name):
     lat, lon = some_points(20)
     encoder = make(name)
     encoder = getattr(encoder, "position", encoder)
-    expected = encoder(lat, lon)[0]
+    expected = encoder(lat, lon)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(encoder(lat, lon)[0], expected)
+        assert torch.equal(encoder(lat, lon), expected)
 
 
 @every_encoder
@@ -107,7 +107,8 @@ def test_rows_without_a_location_are_zeros_and_leave_gradients_alone(name):
     nan, inf = float("nan"), float("inf")
     lat = torch.tensor([1.0, nan, 2.0, 3.0, nan], requires_grad=True)
     lon = torch.tensor([1.0, 0.0, inf, 4.0, nan], requires_grad=True)
-    encoding, located = make(name)(lat, lon)
+    encoding = make(name)(lat, lon)
+    located = has_location(lat, lon)
     assert located.tolist() == [True, False, False, True, False]
     assert (encoding[~located] == 0).all()
     slopes = torch.autograd.grad(encoding.sum(), [lat, lon])
@@ -119,13 +120,12 @@ def test_rows_without_a_location_are_zeros_and_leave_gradients_alone(name):
 @every_encoder
 def test_none_one_and_many_points(name):
     encoder = make(name)
-    encoding, located = encoder(torch.empty(0), torch.empty(0))
+    encoding = encoder(torch.empty(0), torch.empty(0))
     assert encoding.shape == (0, encoder.dim)
-    assert located.shape == (0,)
     many_lat, many_lon = some_points(20_000)
-    many = encoder(many_lat, many_lon)[0]
+    many = encoder(many_lat, many_lon)
     for row in (0, 19_999):
-        one = encoder(many_lat[row : row + 1], many_lon[row : row + 1])[0]
+        one = encoder(many_lat[row : row + 1], many_lon[row : row + 1])
         torch.testing.assert_close(one[0], many[row])
 
 
@@ -133,11 +133,11 @@ def test_none_one_and_many_points(name):
 def test_saved_and_loaded_it_is_the_same_function(name):
     lat, lon = some_points(20)
     saved, fresh = (build() for build in ENCODERS[name])
-    expected = saved(lat, lon)[0]
+    expected = saved(lat, lon)
     if name != "embedding":  # its weights are rounded for good
         saved.half()
     fresh.load_state_dict(saved.state_dict())
-    assert torch.equal(fresh(lat, lon)[0], expected)
+    assert torch.equal(fresh(lat, lon), expected)
 
 
 @every_encoder
@@ -148,10 +148,9 @@ def test_compiles_as_one_graph(name):
     encoder = make(name)
     compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")
     for rows in (20, 7):
-        encoding, located = compiled(lat[:rows], lon[:rows])
-        expected, expected_located = encoder(lat[:rows], lon[:rows])
+        encoding = compiled(lat[:rows], lon[:rows])
+        expected = encoder(lat[:rows], lon[:rows])
         torch.testing.assert_close(encoding, expected)
-        assert torch.equal(located, expected_located)
 
 
 @pytest.mark.parametrize("name", [name for name in ENCODERS if "rbf" not in name])  # anchors are numbers to check
@@ -162,14 +161,14 @@ def test_moves_through_the_meta_device(name):
     loaded = empty.to_empty(device="cpu")
     loaded.load_state_dict(expected.state_dict())
     lat, lon = some_points(5)
-    assert torch.equal(loaded(lat, lon)[0], expected(lat, lon)[0])
+    assert torch.equal(loaded(lat, lon), expected(lat, lon))
 
 
 @every_encoder
 def test_poles(name):
     lat = torch.tensor([90.0, 90.0, -90.0], dtype=torch.float64, requires_grad=True)
     lon = torch.tensor([0.0, 120.0, 0.0], dtype=torch.float64, requires_grad=True)
-    encoding = make(name).double()(lat, lon)[0]
+    encoding = make(name).double()(lat, lon)
     for slope in torch.autograd.grad(encoding.square().sum() + encoding.sum(), [lat, lon]):
         assert slope.isfinite().all()
     one_code = torch.allclose(encoding[0], encoding[1], atol=1e-9)
@@ -180,7 +179,7 @@ def test_poles(name):
 
 def test_poles_are_one_place_for_nerf_without_its_input():
     lat, lon = torch.tensor([90.0, -90.0]), torch.tensor([0.0, 0.0])
-    waves = NeRF(8, include_input=False).double()(lat, lon)[0]
+    waves = NeRF(8, include_input=False).double()(lat, lon)
     torch.testing.assert_close(waves[0], waves[1], rtol=0, atol=1e-9)
 
 
@@ -188,7 +187,7 @@ def seam(encoder):
     lat, _ = some_points(9)
     east, west = torch.full_like(lat, 180.0), torch.full_like(lat, -180.0)
     encoder.double()
-    return (encoder(lat, east)[0] - encoder(lat, west)[0]).abs()
+    return (encoder(lat, east) - encoder(lat, west)).abs()
 
 
 @pytest.mark.parametrize("name", PERIODIC)
@@ -198,7 +197,7 @@ def test_periodic_closes_the_seam_at_the_antimeridian(name):
     # and any number of turns is none
     lat, lon = some_points(9)
     encoder = PERIODIC[name](True).double()
-    torch.testing.assert_close(encoder(lat, lon + 360)[0], encoder(lat, lon)[0], rtol=0, atol=1e-9)
+    torch.testing.assert_close(encoder(lat, lon + 360), encoder(lat, lon), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SEAMLESS)
@@ -212,7 +211,7 @@ def test_periodic_moves_fine_frequencies_by_little(name):
     free, rounded = PERIODIC[name](False), PERIODIC[name](True)
     if name.startswith("rbf"):
         lat, lon = torch.tensor([12.0, 3.0]), torch.tensor([20.0, 5.0])  # nowhere near the seam from these anchors
-        torch.testing.assert_close(rounded(lat, lon)[0][:, 0], free(lat, lon)[0][:, 0])
+        torch.testing.assert_close(rounded(lat, lon)[:, 0], free(lat, lon)[:, 0])
     else:
         torch.testing.assert_close(rounded.frequencies[:3], free.frequencies[:3], rtol=0.05, atol=0)
         assert (rounded.frequencies > 0).all()
@@ -257,17 +256,17 @@ def test_wavelength_is_where_a_wave_repeats():
     zero = torch.zeros(1, dtype=torch.float64)
     grid = Space2VecGrid(1, 3.0).double()
     turn = torch.rad2deg(grid.wavelengths_km() / 6371.0088)
-    torch.testing.assert_close(grid(turn, zero)[0], grid(zero, zero)[0])
-    assert not torch.allclose(grid(turn / 2, zero)[0], grid(zero, zero)[0])
+    torch.testing.assert_close(grid(turn, zero), grid(zero, zero))
+    assert not torch.allclose(grid(turn / 2, zero), grid(zero, zero))
     nerf = NeRF(3, include_input=False).double()
     lat = torch.rad2deg(torch.asin(nerf.wavelengths_km()[:1] / 6371.0088))
     z_of_the_finest = [8, 17]
-    here, there = nerf(zero, zero)[0], nerf(lat, zero)[0]
+    here, there = nerf(zero, zero), nerf(lat, zero)
     torch.testing.assert_close(there[:, z_of_the_finest], here[:, z_of_the_finest])
     harmonics = SphericalHarmonics(5).double()
     turn = torch.rad2deg(harmonics.wavelengths_km()[:1] / 6371.0088)
-    torch.testing.assert_close(harmonics(zero, turn)[0][:, -1], harmonics(zero, zero)[0][:, -1])
-    assert not torch.allclose(harmonics(zero, turn / 2)[0][:, -1], harmonics(zero, zero)[0][:, -1])
+    torch.testing.assert_close(harmonics(zero, turn)[:, -1], harmonics(zero, zero)[:, -1])
+    assert not torch.allclose(harmonics(zero, turn / 2)[:, -1], harmonics(zero, zero)[:, -1])
 
 
 @every_encoder

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PositionEncoder", "geometric_frequencies"]
+__all__ = ["PositionEncoder", "geometric_frequencies", "has_location"]
 
 
 class PositionEncoder(nn.Module, ABC):
@@ -33,7 +33,8 @@ class PositionEncoder(nn.Module, ABC):
         ...     def wavelengths_km(self):
         ...         return torch.tensor([40030.0])
         >>> Latitude(dim=1).half()(lat=torch.tensor([45.0, 9.0]), lon=torch.tensor([0.0, float("nan")]))
-        (tensor([[0.5000], [0.0000]], dtype=torch.float16), tensor([ True, False]))
+        tensor([[0.5000],
+                [0.0000]], dtype=torch.float16)
     """
 
     _dtype_of_output: Tensor
@@ -52,7 +53,7 @@ class PositionEncoder(nn.Module, ABC):
     def wavelengths_km(self) -> Tensor:
         """Lengths on the ground in km, finest first: what is much smaller than the first cannot be resolved."""
 
-    def forward(self, lat: Tensor, lon: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, lat: Tensor, lon: Tensor) -> Tensor:
         """Encode points.
 
         Args:
@@ -60,8 +61,7 @@ class PositionEncoder(nn.Module, ABC):
             lon: longitude in degrees, shape (N,).
 
         Returns:
-            the encoding, shape (N, dim), and which rows have a location, shape (N,) bool: rows with a NaN or infinite
-            coordinate are encoded as zeros.
+            the encoding, shape (N, dim); zeros for rows with a NaN or infinite coordinate, see `has_location`.
 
         Raises:
             ValueError: if the shapes differ or are not (N,).
@@ -70,11 +70,11 @@ class PositionEncoder(nn.Module, ABC):
             raise ValueError(
                 f"Expected `lat` and `lon` of the same shape (N,), but got {tuple(lat.shape)} and {tuple(lon.shape)}."
             )
-        located = lat.isfinite() & lon.isfinite()
+        located = has_location(lat, lon)
         # zeros before the encoding too: a NaN that is masked only afterwards has a NaN gradient
         lat, lon = (torch.where(located, degrees.to(torch.float64), 0.0) for degrees in (lat, lon))
         encoding = torch.where(located[:, None], self.encode(lat, lon), 0.0)
-        return encoding.to(self._dtype_of_output.dtype), located
+        return encoding.to(self._dtype_of_output.dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         exact = {name: buffer for name, buffer in self.named_buffers(recurse=False) if name != "_dtype_of_output"}
@@ -84,6 +84,17 @@ class PositionEncoder(nn.Module, ABC):
             if moved.dtype != buffer.dtype:
                 setattr(self, name, buffer.to(moved.device))  # moved, but never rounded to the module's dtype
         return self
+
+
+def has_location(lat: Tensor, lon: Tensor) -> Tensor:
+    """Which rows have a location, both coordinates finite: shape (N,) bool.
+
+    Example:
+        >>> import torch
+        >>> has_location(torch.tensor([45.0, 9.0]), torch.tensor([0.0, float("nan")]))
+        tensor([ True, False])
+    """
+    return lat.isfinite() & lon.isfinite()
 
 
 def geometric_frequencies(scales: int, min_radius: float, max_radius: float) -> Tensor:

@@ -43,7 +43,7 @@ class NeRF(PositionEncoder):
     Example:
         >>> import torch
         >>> from training.encoders import NeRF
-        >>> NeRF(scales=1)(lat=torch.tensor([30.0]), lon=torch.tensor([90.0]))[0].round(decimals=3)
+        >>> NeRF(scales=1)(lat=torch.tensor([30.0]), lon=torch.tensor([90.0])).round(decimals=3)
         tensor([[ 0.0000,  0.4090,  1.0000,  1.0000, -0.9130, 0.0000,  0.0000,  0.8660,  0.5000]])
 
     References:

@@ -49,7 +49,7 @@ class RBF(PositionEncoder):
         >>> import torch
         >>> from training.encoders import RBF
         >>> encoder = RBF(anchors=[[0.0, 0.0], [0.0, 90.0]], sigma=1.0)
-        >>> encoder(lat=torch.tensor([0.0]), lon=torch.tensor([180.0]))[0]
+        >>> encoder(lat=torch.tensor([0.0]), lon=torch.tensor([180.0]))
         tensor([[0.0072, 0.2912]])
 
     References:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from training.encoders.base import PositionEncoder
+from training.encoders.base import PositionEncoder, has_location
 
 __all__ = ["SIREN", "LocationEmbedding"]
 
@@ -95,9 +95,8 @@ class LocationEmbedding(nn.Module):
         >>> import torch
         >>> from training.encoders import SIREN, LocationEmbedding, SphericalHarmonics
         >>> encoder = LocationEmbedding(SphericalHarmonics(bandlimit=3), SIREN(in_features=9, out_features=4))
-        >>> encoding, located = encoder(lat=torch.tensor([0.0, float("nan")]), lon=torch.tensor([0.0, 10.0]))
-        >>> encoding.shape, located
-        (torch.Size([2, 4]), tensor([ True, False]))
+        >>> encoder(lat=torch.tensor([0.0, float("nan")]), lon=torch.tensor([0.0, 10.0])).shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, position: PositionEncoder, network: SIREN) -> None:
@@ -109,10 +108,10 @@ class LocationEmbedding(nn.Module):
         self.position, self.network = position, network
         self.dim = network.out_features
 
-    def forward(self, lat: Tensor, lon: Tensor) -> tuple[Tensor, Tensor]:
-        """Degrees of shape (N,) each -> features (N, dim), zeros where there is no location, and located (N,) bool."""
-        encoding, located = self.position(lat, lon)
-        return torch.where(located[:, None], self.network(encoding), 0.0), located
+    def forward(self, lat: Tensor, lon: Tensor) -> Tensor:
+        """Degrees of shape (N,) each -> features (N, dim), zeros where there is no location."""
+        features = self.network(self.position(lat, lon))
+        return torch.where(has_location(lat, lon)[:, None], features, 0.0)
 
     def wavelengths_km(self) -> Tensor:
         """Those of the position encoding: shape and order are its own.

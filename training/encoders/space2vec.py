@@ -91,7 +91,7 @@ class Space2VecGrid(_PlaneWaves):
         >>> import torch
         >>> from training.encoders import Space2VecGrid
         >>> encoder = Space2VecGrid(scales=1, min_radius=1.0)
-        >>> encoder(lat=torch.tensor([0.0]), lon=torch.tensor([1.0]))[0]
+        >>> encoder(lat=torch.tensor([0.0]), lon=torch.tensor([1.0]))
         tensor([[0.8415, 0.0000, 0.5403, 1.0000]])
 
     References:
@@ -136,7 +136,7 @@ class Space2VecTheory(_PlaneWaves):
         >>> import torch
         >>> from training.encoders import Space2VecTheory
         >>> encoder = Space2VecTheory(scales=1, min_radius=1.0)
-        >>> encoder(lat=torch.tensor([0.0]), lon=torch.tensor([1.0]))[0]
+        >>> encoder(lat=torch.tensor([0.0]), lon=torch.tensor([1.0]))
         tensor([[ 0.8415, -0.4794, -0.4794,  0.5403,  0.8776,  0.8776]])
 
     References:

@@ -50,12 +50,9 @@ class Sphere2Vec(PositionEncoder):
         >>> import torch
         >>> from training.encoders import Sphere2Vec
         >>> encoder = Sphere2Vec(scales=2, min_radius=0.1, max_radius=1.0)
-        >>> encoding, located = encoder(lat=torch.tensor([0.0, float("nan")]), lon=torch.tensor([0.0, 10.0]))
-        >>> encoding
+        >>> encoder(lat=torch.tensor([0.0, float("nan")]), lon=torch.tensor([0.0, 10.0]))
         tensor([[0., 0., 1., 1., 0., 0.],
                 [0., 0., 0., 0., 0., 0.]])
-        >>> located
-        tensor([ True, False])
 
     References:
         Mai et al., "Sphere2Vec: A General-Purpose Location Representation Learning over a Spherical Surface for

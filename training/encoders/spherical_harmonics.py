@@ -48,7 +48,7 @@ class SphericalHarmonics(PositionEncoder):
     Example:
         >>> import torch
         >>> from training.encoders import SphericalHarmonics
-        >>> SphericalHarmonics(bandlimit=2)(lat=torch.tensor([90.0]), lon=torch.tensor([0.0]))[0].round(decimals=4)
+        >>> SphericalHarmonics(bandlimit=2)(lat=torch.tensor([90.0]), lon=torch.tensor([0.0])).round(decimals=4)
         tensor([[0.2821, 0.0000, 0.4886, 0.0000]])
 
     References:

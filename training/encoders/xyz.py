@@ -26,7 +26,7 @@ class XYZ(PositionEncoder):
     Example:
         >>> import torch
         >>> from training.encoders import XYZ
-        >>> XYZ()(lat=torch.tensor([0.0, 30.0]), lon=torch.tensor([0.0, 90.0]))[0].round(decimals=3)
+        >>> XYZ()(lat=torch.tensor([0.0, 30.0]), lon=torch.tensor([0.0, 90.0])).round(decimals=3)
         tensor([[1.0000, 0.0000, 0.0000],
                 [0.0000, 0.8660, 0.5000]])
     """
@@ -57,9 +57,8 @@ class NoLocation(PositionEncoder):
     Example:
         >>> import torch
         >>> from training.encoders import NoLocation
-        >>> encoding, located = NoLocation()(lat=torch.tensor([0.0, float("nan")]), lon=torch.tensor([0.0, 10.0]))
-        >>> encoding.shape, located
-        (torch.Size([2, 0]), tensor([ True, False]))
+        >>> NoLocation()(lat=torch.tensor([0.0, float("nan")]), lon=torch.tensor([0.0, 10.0])).shape
+        torch.Size([2, 0])
     """
 
     def __init__(self) -> None:

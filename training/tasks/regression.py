@@ -13,6 +13,7 @@ from geobias_torch.metrics import GeoBiasScores
 from geobias_torch.performance import within
 from training.data import Batch
 from training.encoders import FFN
+from training.encoders.base import has_location
 
 __all__ = ["RegressionTask"]
 
@@ -32,7 +33,7 @@ class RegressionTask(pl.LightningModule):
     ``val/geobias/<key>`` for every key of the metric.
 
     Args:
-        encoder: position encoding with ``dim`` and ``forward(lat, lon) -> (encoding, located)``.
+        encoder: position encoding with ``dim`` and ``forward(lat, lon) -> (N, dim)``.
         geobias: scores of the held-out points, per epoch.
         geobias_loss: called with (performance, regions), such as `geobias_torch.losses.SRELoss`; None = none.
         weight: of the geo-bias term, >= 0.
@@ -97,8 +98,7 @@ class RegressionTask(pl.LightningModule):
 
     def forward(self, lat: Tensor, lon: Tensor) -> Tensor:
         """Prediction for points in degrees, shape (N,); NaN where a point has no location."""
-        encoding, located = self.encoder(lat, lon)
-        return torch.where(located, self.network(encoding)[:, 0], torch.nan)
+        return torch.where(has_location(lat, lon), self.network(self.encoder(lat, lon))[:, 0], torch.nan)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Task loss over the random rows, geo-bias term over the ROI samples."""

@@ -1,0 +1,63 @@
+"""Which rows are held out: random ones, or whole places."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+__all__ = ["split_rows", "standardised"]
+
+
+def split_rows(
+    lat: Tensor, lon: Tensor, *, split: Literal["random", "block"], held_out: float, seed: int, block: float
+) -> Tensor:
+    """Which rows are held out, shape (N,) bool; the arguments are those of `LocatedDataModule`.
+
+    Example:
+        >>> import torch
+        >>> lat, lon = torch.zeros(100), torch.linspace(-180, 180, 100)
+        >>> split_rows(lat, lon, split="random", held_out=0.25, seed=0, block=0.2).sum()
+        tensor(25)
+    """
+    if split not in ("random", "block"):
+        raise ValueError(f"Expected `split` to be 'random' or 'block', but got {split!r}.")
+    if not 0 < held_out < 1:
+        raise ValueError(f"Expected `held_out` within (0, 1), but got {held_out}.")
+    generator = torch.Generator().manual_seed(seed)
+    wanted = round(held_out * len(lat))
+    if split == "random":
+        chosen = torch.zeros(len(lat), dtype=torch.bool)
+        chosen[torch.randperm(len(lat), generator=generator)[:wanted]] = True
+        return chosen
+    _, cell, count = equal_area_cells(lat, lon, block).unique(return_inverse=True, return_counts=True)
+    order = torch.randperm(len(count), generator=generator)
+    before = count[order].cumsum(0) - count[order]  # rows held out before this cell is added
+    return torch.isin(cell, order[before < wanted])
+
+
+def equal_area_cells(lat: Tensor, lon: Tensor, side: float) -> Tensor:
+    """Number of the cell that each point lies in, shape (N,): cells of equal area, about side^2 steradians each.
+
+    The axis is cut into bands of equal height, which on a sphere have equal area, and all bands at the same longitudes.
+    Cells are as wide as high at latitude 0, and narrower and higher towards the poles.
+    """
+    if not 0 < side <= math.pi:
+        raise ValueError(f"Expected `block` within (0, pi] radians, but got {side}.")
+    bands, columns = math.ceil(2 / side), math.ceil(2 * math.pi / side)
+    band = ((lat.deg2rad().sin() + 1) / 2 * bands).floor().clamp(0, bands - 1)
+    column = ((lon % 360) / 360 * columns).floor().clamp(0, columns - 1)
+    return (band * columns + column).long()
+
+
+def standardised(target: Tensor, train: Tensor) -> Tensor:
+    """The target (N,) less the mean of the rows ``train``, (N,) bool, over their standard deviation (n - 1), float32.
+
+    Example:
+        >>> import torch
+        >>> standardised(torch.tensor([0.0, 2.0, 9.0]), torch.tensor([True, True, False]))
+        tensor([-0.7071,  0.7071,  5.6569])
+    """
+    return ((target - target[train].mean()) / target[train].std()).float()
