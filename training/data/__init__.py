@@ -2,6 +2,6 @@
 
 from training.data.airports import AirportsDataModule, load_airports
 from training.data.module import LocatedDataModule
-from training.data.points import Batch, Points
+from training.data.points import Batch, ImagePredictions, Points
 
-__all__ = ["AirportsDataModule", "Batch", "LocatedDataModule", "Points", "load_airports"]
+__all__ = ["AirportsDataModule", "Batch", "ImagePredictions", "LocatedDataModule", "Points", "load_airports"]

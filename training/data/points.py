@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,29 @@ from torch.utils.data import Dataset
 from geobias_torch import Regions
 from training.samplers import RoiDraw
 
-__all__ = ["Batch", "Points"]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array, csr_matrix
+
+__all__ = ["Batch", "ImagePredictions", "Points"]
+
+
+class ImagePredictions(NamedTuple):
+    """The likely classes of every row, as an image classifier saw them; K is the most that a row of the batch has.
+
+    Attributes:
+        classes: class numbers, int64, shape (B, K); -1 = padding.
+        probabilities: of these classes, float32, shape (B, K); 0 = padding.
+
+    Example:
+        >>> import torch
+        >>> from training.data import ImagePredictions
+        >>> image = ImagePredictions(torch.tensor([[7, 2], [3, -1]]), torch.tensor([[0.6, 0.3], [0.9, 0.0]]))
+        >>> image.probabilities.sum(dim=1)
+        tensor([0.9000, 0.9000])
+    """
+
+    classes: Tensor
+    probabilities: Tensor
 
 
 class Batch(NamedTuple):
@@ -25,6 +47,7 @@ class Batch(NamedTuple):
         num_random: so many points are random ones, the task loss is over them; those after them are ROI samples.
         regions: the ROI samples over all B rows; None where there are none, as in held-out batches.
         features: (B, F) float32, such as those of an image; None where the data has none.
+        image: what an image classifier predicts for the rows; None where the data has no such predictions.
 
     Example:
         >>> import torch
@@ -42,6 +65,7 @@ class Batch(NamedTuple):
     num_random: int
     regions: Regions | None
     features: Tensor | None = None
+    image: ImagePredictions | None = None
 
 
 class Points(Dataset[Batch]):
@@ -53,6 +77,7 @@ class Points(Dataset[Batch]):
         target: (N,) what is to be predicted.
         radius: of the ROI samples, in radians.
         features: (N, F), a tensor or a memory-mapped array of which only the rows of a batch are read.
+        image: (N, C) probabilities of an image classifier, sparse and kept so.
 
     Example:
         >>> import torch
@@ -62,10 +87,18 @@ class Points(Dataset[Batch]):
     """
 
     def __init__(
-        self, lat: Tensor, lon: Tensor, target: Tensor, radius: float, features: Tensor | np.ndarray | None = None
+        self,
+        lat: Tensor,
+        lon: Tensor,
+        target: Tensor,
+        radius: float,
+        features: Tensor | np.ndarray | None = None,
+        image: csr_matrix | csr_array | None = None,
     ) -> None:
-        self.lat, self.lon, self.target, self.radius, self.features = lat, lon, target, radius, features
-        self.feature_rows: Tensor | None = None  # where the features of each row are; None = in its own row
+        self.lat, self.lon, self.target, self.radius = lat, lon, target, radius
+        self.features, self.image = features, image
+        # where the features and the image predictions of each row are; None = in its own row
+        self.feature_rows: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.lat)
@@ -92,18 +125,38 @@ class Points(Dataset[Batch]):
         """Some of the rows, by number or mask."""
         numbers = torch.arange(len(self))[rows]
         feature_rows = numbers if self.feature_rows is None else self.feature_rows[numbers]
-        chosen = Points(self.lat[rows], self.lon[rows], self.target[rows], self.radius, self.features)
+        chosen = Points(self.lat[rows], self.lon[rows], self.target[rows], self.radius, self.features, self.image)
         chosen.feature_rows = feature_rows
         return chosen
 
     def _batch(self, index: Tensor, num_random: int, regions: Regions | None) -> Batch:
+        rows = index if self.feature_rows is None else self.feature_rows[index]
         return Batch(
-            self.lat[index], self.lon[index], self.target[index], index, num_random, regions, self._features(index)
+            self.lat[index],
+            self.lon[index],
+            self.target[index],
+            index,
+            num_random,
+            regions,
+            self._features(rows),
+            self._image(rows),
         )
 
-    def _features(self, index: Tensor) -> Tensor | None:
+    def _features(self, rows: Tensor) -> Tensor | None:
         if self.features is None:
             return None
-        rows = index if self.feature_rows is None else self.feature_rows[index]
         chosen = self.features[rows] if isinstance(self.features, Tensor) else self.features[rows.numpy()]
         return torch.as_tensor(chosen).float()
+
+    def _image(self, rows: Tensor) -> ImagePredictions | None:
+        if self.image is None:
+            return None
+        chosen = self.image[rows.numpy()]
+        counts = np.diff(chosen.indptr)
+        row = np.repeat(np.arange(len(counts)), counts)
+        column = np.arange(chosen.nnz) - np.repeat(chosen.indptr[:-1], counts)
+        classes = torch.full((len(counts), int(counts.max(initial=0))), -1)
+        probabilities = torch.zeros(classes.shape)
+        classes[row, column] = torch.as_tensor(chosen.indices).long()
+        probabilities[row, column] = torch.as_tensor(chosen.data).float()
+        return ImagePredictions(classes, probabilities)
