@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Sampler
 
 from geobias_torch import Regions
+from training.encoders.base import has_location
 
 __all__ = ["RoiBatchSampler", "RoiDraw"]
 
@@ -43,27 +44,30 @@ class RoiBatchSampler(Sampler[RoiDraw]):
     """Each step draws ``points`` random rows and ``rois`` ROIs, at most ``max_members`` members of each.
 
     ROI centres are drawn uniformly, without replacement within a step, among the rows with at least ``min_members``
-    rows within ``radius``; the members of a ROI without replacement; the random rows with replacement. A draw depends
-    on ``(seed, epoch, step)`` only: neither on the loss in use nor on the number of workers, so runs with and without a
-    geo-bias loss see the same batches.
+    rows within ``radius``; the members of a ROI without replacement; the random rows with replacement. Rows without a
+    location (NaN) are drawn as random ones only. A draw depends on ``(seed, epoch, step)`` only: neither on the loss in
+    use nor on the number of workers, so runs with and without a geo-bias loss see the same batches.
 
     Give it to a loader as ``DataLoader(points, sampler=sampler, batch_size=None)``: every draw is then a whole batch,
     made by ``points[draw]``. Lightning calls ``set_epoch`` by itself and, with several devices, deals the steps of an
     epoch out among them. The full list of members is kept (4 bytes a pair).
 
     Args:
-        lat: latitude of the training rows in degrees, shape (N,).
-        lon: longitude of the training rows in degrees, shape (N,).
+        lat: latitude of the training rows in degrees, shape (N,); NaN where there is none.
+        lon: longitude of the training rows in degrees, shape (N,); NaN where there is none.
         radius: of the ROIs, in radians.
         steps: steps per epoch.
         points: random rows per step.
-        rois: ROIs per step.
+        rois: ROIs per step; 0 = random rows only, nothing is searched then.
         min_members: rows that an ROI needs, itself included.
         max_members: rows drawn from an ROI at most.
         seed: of all draws.
+        classes: class of each row, shape (N,); wanted with ``max_per_class``.
+        max_per_class: rows of a class, drawn anew for every epoch, that its random rows are taken from; None = all.
 
     Raises:
-        ValueError: if a count is below 1, or fewer than ``rois`` rows have enough others around them.
+        ValueError: if a count is below 1 (``rois``: below 0), ``classes`` are missing or not of shape (N,), or fewer
+            than ``rois`` rows have enough others around them.
 
     Example:
         >>> import torch
@@ -86,23 +90,36 @@ class RoiBatchSampler(Sampler[RoiDraw]):
         min_members: int = 30,
         max_members: int = 96,
         seed: int = 0,
+        classes: Tensor | None = None,
+        max_per_class: int | None = None,
     ) -> None:
-        counts = {
-            "steps": steps, "points": points, "rois": rois, "min_members": min_members, "max_members": max_members
-        }  # fmt: skip
+        counts = {"steps": steps, "points": points, "min_members": min_members, "max_members": max_members}
+        if max_per_class is not None:
+            counts["max_per_class"] = max_per_class
+            shape = None if classes is None else tuple(classes.shape)
+            if shape != tuple(lat.shape):
+                raise ValueError(f"Expected `classes` of shape {tuple(lat.shape)}, but got {shape}.")
         for name, count in counts.items():
             if count < 1:
                 raise ValueError(f"Expected `{name}` of at least 1, but got {count}.")
-        regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
-        self.centers = (regions.sizes >= min_members).nonzero()[:, 0]
+        if rois < 0:
+            raise ValueError(f"Expected `rois` of at least 0, but got {rois}.")
+        # centers and members are numbers of located rows
+        self.located = has_location(lat, lon).nonzero()[:, 0]
+        self.centers = torch.zeros(0, dtype=torch.int64)
+        if rois:
+            regions = Regions.from_points(lat=lat[self.located], lon=lon[self.located], radius=radius)
+            self.centers = (regions.sizes >= min_members).nonzero()[:, 0]
+            self.members = regions.members
+            self.offsets = regions.offsets
         if len(self.centers) < rois:
             raise ValueError(
                 f"Expected at least {rois} rows (`rois`) with {min_members} rows within the radius (`min_members`), "
                 f"but got {len(self.centers)}: lower `min_members` or `rois`, or raise `radius`."
             )
-        self.num_rows = regions.num_points
-        self.members = regions.members
-        self.offsets = regions.offsets
+        self.num_rows = len(lat)
+        self.classes = classes
+        self.max_per_class = max_per_class
         self.steps = steps
         self.points = points
         self.rois = rois
@@ -118,19 +135,36 @@ class RoiBatchSampler(Sampler[RoiDraw]):
         return self.steps
 
     def __iter__(self) -> Iterator[RoiDraw]:
+        pool = self._pool()
         for step in range(self.steps):
-            yield self._draw(step)
+            yield self._draw(step, pool)
 
-    def _draw(self, step: int) -> RoiDraw:
-        # Mixed, not added: seed 0 in epoch 1 must not draw what seed 1 draws in epoch 0.
-        mixed = np.random.SeedSequence([self.seed, self.epoch, step]).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(mixed[0]))
-        random_rows = torch.randint(self.num_rows, (self.points,), generator=generator)
-        center_rows = self.centers[torch.randperm(len(self.centers), generator=generator)[: self.rois]]
-        samples = []
-        for center in center_rows.tolist():
+    def _pool(self) -> Tensor | None:
+        """The rows that the random ones of this epoch are taken from; None = all."""
+        if self.max_per_class is None or self.classes is None:
+            return None
+        shuffled = torch.randperm(self.num_rows, generator=self._generator(0, 1))
+        shuffled = shuffled[self.classes[shuffled].argsort(stable=True)]  # class by class
+        counts = self.classes[shuffled].unique_consecutive(return_counts=True)[1]
+        place = torch.arange(self.num_rows) - (counts.cumsum(0) - counts).repeat_interleave(counts)  # within its class
+        return shuffled[place < self.max_per_class]
+
+    def _draw(self, step: int, pool: Tensor | None) -> RoiDraw:
+        generator = self._generator(step)
+        if pool is None:
+            random_rows = torch.randint(self.num_rows, (self.points,), generator=generator)
+        else:
+            random_rows = pool[torch.randint(len(pool), (self.points,), generator=generator)]
+        centers = self.centers[torch.randperm(len(self.centers), generator=generator)[: self.rois]]
+        samples = [torch.zeros(0, dtype=torch.int64)]
+        for center in centers.tolist():
             members = self.members[int(self.offsets[center]) : int(self.offsets[center + 1])]
             chosen = torch.randperm(len(members), generator=generator)[: self.max_members]
-            samples.append(members[chosen].long())
-        sizes = torch.tensor([0] + [len(sample) for sample in samples])
-        return RoiDraw(random_rows, torch.cat(samples), sizes.cumsum(0), center_rows)
+            samples.append(self.located[members[chosen].long()])
+        offsets = torch.tensor([len(sample) for sample in samples]).cumsum(0)
+        return RoiDraw(random_rows, torch.cat(samples), offsets, self.located[centers])
+
+    def _generator(self, *numbers: int) -> torch.Generator:
+        # Mixed, not added: seed 0 in epoch 1 must not draw what seed 1 draws in epoch 0.
+        mixed = np.random.SeedSequence([self.seed, self.epoch, *numbers]).generate_state(1, np.uint64)
+        return torch.Generator().manual_seed(int(mixed[0]))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from training.data import AirportsDataModule, load_airports
-from training.data.splits import equal_area_cells, split_rows
+from training.data.splits import equal_area_cells, split_rows, standardised
 
 ROW = {"lat": 10.0, "lon": 20.0, "elevation": 100.0}
 
@@ -78,6 +78,33 @@ def test_poles_and_antimeridian_lie_in_a_cell():
     cells = equal_area_cells(torch.tensor([90.0, -90.0, 0.0, 0.0]), torch.tensor([0.0, 0.0, 180.0, -180.0]), 0.5)
     assert 0 <= cells.min() <= cells.max() < 52
     assert cells[2] == cells[3]
+
+
+def test_rows_without_a_location_are_split_at_random_with_the_same_share():
+    lat, lon, _ = load_airports()
+    lat, lon = lat.clone(), lon.clone()
+    lat[::4] = torch.nan
+    lon[1::8] = torch.nan
+    missing = lat.isnan() | lon.isnan()
+    cells = equal_area_cells(lat, lon, 0.2)
+    assert torch.equal(cells == -1, missing)
+    held_out = split_rows(lat, lon, split="block", held_out=0.25, seed=0, block=0.2)
+    assert held_out[missing].double().mean() == pytest.approx(0.25, abs=1e-4)
+    assert held_out[~missing].double().mean() == pytest.approx(0.25, abs=0.05)
+    assert not set(cells[held_out & ~missing].tolist()) & set(cells[~held_out & ~missing].tolist())
+    # the located rows are split as they would be without the others
+    alone = split_rows(lat[~missing], lon[~missing], split="block", held_out=0.25, seed=0, block=0.2)
+    assert torch.equal(held_out[~missing], alone)
+
+
+def test_nothing_located_is_split_all_the_same():
+    nowhere = torch.full((8,), torch.nan)
+    assert split_rows(nowhere, nowhere, split="block", held_out=0.25, seed=0, block=0.2).sum() == 2
+
+
+def test_constant_target_is_refused():
+    with pytest.raises(ValueError, match=r"differs between the training rows, but got 2 rows with \[3.0\]"):
+        standardised(torch.tensor([3.0, 3.0, 4.0]), torch.tensor([True, True, False]))
 
 
 def test_target_is_standardised_by_the_training_split():

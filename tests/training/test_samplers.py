@@ -93,10 +93,83 @@ def test_batches_do_not_depend_on_the_workers(points, num_workers):
         assert regions.num_points == len(batch.rows)
 
 
-@pytest.mark.parametrize("name", ["steps", "points", "rois", "min_members", "max_members"])
+def test_no_rois_are_plain_random_batches_of_which_nothing_is_searched(points, monkeypatch):
+    with_rois = list(make(points, seed=1))
+    monkeypatch.setattr(Regions, "from_points", None)
+    sampler = make(points, seed=1, rois=0, min_members=10_000)
+    for draw, batch, other in zip(
+        sampler, DataLoader(points, sampler=sampler, batch_size=None), with_rois, strict=True
+    ):
+        assert torch.equal(draw.random_rows, other.random_rows)
+        assert batch.regions is None
+        assert batch.num_random == len(batch.rows) == len(batch.lat) == 16
+        assert torch.equal(batch.rows, draw.random_rows)
+
+
+def test_rows_without_a_location_are_random_rows_only(points):
+    lat, lon = points.lat.clone(), points.lon.clone()
+    lat[::3] = torch.nan
+    lon[1::6] = torch.nan  # the latitude alone is no location
+    missing = lat.isnan() | lon.isnan()
+    some = Points(lat, lon, points.target, RADIUS)
+    sampler = make(some, steps=50, points=64, min_members=5)
+    random = torch.cat([draw.random_rows for draw in sampler])
+    assert torch.equal(random.unique(), torch.arange(185))
+    regions = Regions.from_points(lat=lat[~missing], lon=lon[~missing], radius=RADIUS)
+    row_of = (~missing).nonzero()[:, 0]
+    for draw in sampler:
+        batch = some[draw]
+        assert not missing[draw.member_rows].any()
+        assert torch.equal(batch.rows[batch.regions.members.long()], draw.member_rows)
+        assert torch.equal(batch.lat.isnan() | batch.lon.isnan(), missing[batch.rows])
+        for m, center in enumerate(draw.center_rows.tolist()):
+            number = int((row_of == center).nonzero()[0])
+            whole = set(row_of[regions[number].members.long()].tolist())
+            assert set(draw.member_rows[draw.offsets[m] : draw.offsets[m + 1]].tolist()) <= whole
+            assert center in whole
+
+
+def test_no_located_row_is_no_roi(points):
+    nowhere = torch.full((20,), torch.nan, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"at least 3 rows \(`rois`\).*but got 0"):
+        make(Points(nowhere, nowhere, nowhere, RADIUS))
+    assert len(list(make(Points(nowhere, nowhere, nowhere, RADIUS), rois=0))) == 4
+
+
+def test_frequent_classes_are_cut_to_a_few_rows_of_an_epoch(points):
+    classes = torch.cat([torch.full((150,), 7), torch.full((30,), 2), torch.full((5,), 4)])
+    classes = classes[torch.randperm(185, generator=torch.Generator().manual_seed(0))]
+    sampler = make(points, steps=200, rois=1, classes=classes, max_per_class=20)
+
+    def drawn(epoch):
+        sampler.set_epoch(epoch)
+        return torch.cat([draw.random_rows for draw in sampler]).unique()
+
+    first, second = drawn(0), drawn(1)
+    assert classes[first].bincount().tolist() == [0, 0, 20, 0, 5, 0, 0, 20]
+    assert classes[second].bincount().tolist() == [0, 0, 20, 0, 5, 0, 0, 20]
+    assert len(set(first.tolist()) & set(second.tolist())) < 35
+    assert torch.equal(first, drawn(0))
+    everything = make(points, steps=200, rois=1)
+    for a, b in zip(sampler, everything, strict=True):  # whose ROIs are the same
+        assert torch.equal(a.member_rows, b.member_rows)
+
+
+@pytest.mark.parametrize("classes", [None, torch.zeros(3)])
+def test_refuses_a_bound_without_classes(points, classes):
+    with pytest.raises(ValueError, match=r"`classes` of shape \(185,\), but got"):
+        make(points, classes=classes, max_per_class=3)
+
+
+@pytest.mark.parametrize("name", ["steps", "points", "min_members", "max_members", "max_per_class"])
 def test_refuses_counts_below_one(points, name):
     with pytest.raises(ValueError, match=f"`{name}` of at least 1, but got 0"):
-        make(points, **{name: 0})
+        make(points, classes=points.target, **{name: 0})
+
+
+def test_refuses_less_than_no_rois(points):
+    with pytest.raises(ValueError, match="`rois` of at least 0, but got -1"):
+        make(points, rois=-1)
 
 
 def test_refuses_data_without_enough_rois(points):

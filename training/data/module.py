@@ -9,6 +9,7 @@ import lightning.pytorch as pl
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
+from training.data.loader import ResumableLoader
 from training.data.points import Batch, Points
 from training.data.splits import split_rows
 from training.samplers import RoiBatchSampler
@@ -21,6 +22,11 @@ _ROWS_PER_BATCH = 4096  # of the held-out points: memory only, results do not de
 class LocatedDataModule(pl.LightningDataModule, ABC):
     """Located points, split into training and held-out rows; a subclass brings ``load``.
 
+    A checkpoint taken during the training keeps how far the epoch was: the resumed run sees the batches that the
+    uninterrupted one would have seen (one taken after a run has ended by ``max_steps`` goes on with the next epoch:
+    Lightning has closed the last one). A subclass with classes sets ``class_names`` in ``load``, and may set
+    ``max_per_class``, see `training.samplers.RoiBatchSampler`.
+
     Args:
         split: "random" rows are held out, or "block": whole cells of equal area, with sides of about ``block`` radians
             (about ``block`` squared steradians each; bands of equal height on the axis, cut at equal longitudes).
@@ -30,13 +36,14 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         block: side of the cells of the block split, in radians.
         steps: training steps per epoch.
         points: random points per step (task loss).
-        rois: ROI samples per step (geo-bias loss).
+        rois: ROI samples per step (geo-bias loss); 0 = none.
         min_members: training rows that an ROI needs to be drawn.
         max_members: rows drawn from an ROI at most.
         num_workers: processes that build training batches.
 
     Attributes:
         train_points, held_out_points: the splits, from ``setup`` on.
+        class_names: name of each class, from ``setup`` on; None where the target is a number.
 
     Example:
         >>> import torch
@@ -72,6 +79,8 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         self.train_points: Points | None = None
         self.held_out_points: Points | None = None
         self.sampler: RoiBatchSampler | None = None
+        self.class_names: list[str] | None = None
+        self.max_per_class: int | None = None
 
     @abstractmethod
     def load(self) -> tuple[Points, Tensor]:
@@ -87,6 +96,14 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
             points, held_out = self.load()
             self.train_points, self.held_out_points = points.take(~held_out), points.take(held_out)
 
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; the data are loaded if they were not yet."""
+        self.setup()
+        if self.class_names is None:
+            raise ValueError("Expected data with classes, but got a number as the target.")
+        return len(self.class_names)
+
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches of random points and ROI samples."""
         assert self.train_points is not None
@@ -101,8 +118,10 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
                 min_members=self.min_members,
                 max_members=self.max_members,
                 seed=self.seed,
+                classes=None if self.max_per_class is None else self.train_points.target,
+                max_per_class=self.max_per_class,
             )
-        return DataLoader(
+        return ResumableLoader(
             self.train_points,
             sampler=self.sampler,
             batch_size=None,

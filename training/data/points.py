@@ -72,8 +72,8 @@ class Points(Dataset[Batch]):
     """The rows of one split; ``points[rows]`` is a batch of them, ``points[draw]`` the batch of a `RoiDraw`.
 
     Args:
-        lat: (N,) degrees, float64.
-        lon: (N,) degrees, float64.
+        lat: (N,) degrees, float64; NaN where there is no location.
+        lon: (N,) degrees, float64; NaN where there is no location.
         target: (N,) what is to be predicted.
         radius: of the ROI samples, in radians.
         features: (N, F), a tensor or a memory-mapped array of which only the rows of a batch are read.
@@ -111,8 +111,9 @@ class Points(Dataset[Batch]):
         if not len(rows.center_rows):
             return self._batch(index, len(index), None)
         regions = Regions.from_members(
-            lat=self.lat[index],
-            lon=self.lon[index],
+            # random rows without a location are in no ROI: any number does for them
+            lat=self.lat[index].nan_to_num(),
+            lon=self.lon[index].nan_to_num(),
             center_lat=self.lat[rows.center_rows],
             center_lon=self.lon[rows.center_rows],
             radius=self.radius,

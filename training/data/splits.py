@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from training.encoders.base import has_location
+
 __all__ = ["split_rows", "standardised"]
 
 
@@ -15,6 +17,11 @@ def split_rows(
     lat: Tensor, lon: Tensor, *, split: Literal["random", "block"], held_out: float, seed: int, block: float
 ) -> Tensor:
     """Which rows are held out, shape (N,) bool; the arguments are those of `LocatedDataModule`.
+
+    In the block split, rows without a location lie in no block: the same share of them is held out at random.
+
+    Raises:
+        ValueError: if ``split``, ``held_out`` or ``block`` is out of its range.
 
     Example:
         >>> import torch
@@ -27,19 +34,30 @@ def split_rows(
     if not 0 < held_out < 1:
         raise ValueError(f"Expected `held_out` within (0, 1), but got {held_out}.")
     generator = torch.Generator().manual_seed(seed)
-    wanted = round(held_out * len(lat))
     if split == "random":
-        chosen = torch.zeros(len(lat), dtype=torch.bool)
-        chosen[torch.randperm(len(lat), generator=generator)[:wanted]] = True
-        return chosen
-    _, cell, count = equal_area_cells(lat, lon, block).unique(return_inverse=True, return_counts=True)
+        return _random_share(len(lat), held_out, generator)
+    located = has_location(lat, lon)
+    cells = equal_area_cells(lat[located], lon[located], block)
+    _, cell, count = cells.unique(return_inverse=True, return_counts=True)
     order = torch.randperm(len(count), generator=generator)
     before = count[order].cumsum(0) - count[order]  # rows held out before this cell is added
-    return torch.isin(cell, order[before < wanted])
+    chosen = torch.zeros(len(lat), dtype=torch.bool)
+    chosen[located] = torch.isin(cell, order[before < round(held_out * len(cell))])
+    chosen[~located] = _random_share(len(lat) - len(cell), held_out, generator)
+    return chosen
+
+
+def _random_share(count: int, share: float, generator: torch.Generator) -> Tensor:
+    """A share of the rows, shape (count,) bool."""
+    chosen = torch.zeros(count, dtype=torch.bool)
+    chosen[torch.randperm(count, generator=generator)[: round(share * count)]] = True
+    return chosen
 
 
 def equal_area_cells(lat: Tensor, lon: Tensor, side: float) -> Tensor:
     """Number of the cell that each point lies in, shape (N,): cells of equal area, about side^2 steradians each.
+
+    Points without a location are in cell -1.
 
     The axis is cut into bands of equal height, which on a sphere have equal area, and all bands at the same longitudes.
     Cells are as wide as high at latitude 0, and narrower and higher towards the poles.
@@ -49,15 +67,24 @@ def equal_area_cells(lat: Tensor, lon: Tensor, side: float) -> Tensor:
     bands, columns = math.ceil(2 / side), math.ceil(2 * math.pi / side)
     band = ((lat.deg2rad().sin() + 1) / 2 * bands).floor().clamp(0, bands - 1)
     column = ((lon % 360) / 360 * columns).floor().clamp(0, columns - 1)
-    return (band * columns + column).long()
+    return torch.where(has_location(lat, lon), band * columns + column, -1).long()
 
 
 def standardised(target: Tensor, train: Tensor) -> Tensor:
     """The target (N,) less the mean of the rows ``train``, (N,) bool, over their standard deviation (n - 1), float32.
+
+    Raises:
+        ValueError: if fewer than two of the rows ``train`` have different targets: there is nothing to learn.
 
     Example:
         >>> import torch
         >>> standardised(torch.tensor([0.0, 2.0, 9.0]), torch.tensor([True, True, False]))
         tensor([-0.7071,  0.7071,  5.6569])
     """
-    return ((target - target[train].mean()) / target[train].std()).float()
+    known = target[train]
+    if len(known.unique()) < 2:
+        raise ValueError(
+            f"Expected a target that differs between the training rows, but got {len(known)} rows with "
+            f"{known.unique().tolist()}."
+        )
+    return ((target - known.mean()) / known.std()).float()
