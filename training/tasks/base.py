@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from geobias_torch.losses import PerformanceBank
 from geobias_torch.metrics import GeoBiasScores
@@ -233,8 +234,9 @@ class LocationTask(pl.LightningModule, ABC):
     def configure_optimizers(self) -> Any:
         """AdamW and a cosine to 0 over all steps."""
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.lr, weight_decay=self.weight_decay)
-        steps = int(self.trainer.estimated_stepping_batches)
-        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)
+        # how many steps is asked for in `on_train_start`: asking here makes Lightning build the loader before it reads
+        # the checkpoint, and a run resumed within an epoch would see that epoch's first batches again
+        scheduler = CosineAnnealingLR(optimizer, T_max=1)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def setup(self, stage: str) -> None:
@@ -250,7 +252,10 @@ class LocationTask(pl.LightningModule, ABC):
         self.__dict__["bank"] = bank
 
     def on_train_start(self) -> None:
-        """Bring the bank to the device and into the state of the checkpoint: both are settled only now."""
+        """Tell the cosine its length; bring the bank to its device and its state: all are settled only now."""
+        scheduler = self.lr_schedulers()
+        if isinstance(scheduler, CosineAnnealingLR):
+            scheduler.T_max = int(self.trainer.estimated_stepping_batches)
         if self.bank is not None:
             self.bank.to(self.device)
             self._bank_rows = self._bank_rows.to(self.device)

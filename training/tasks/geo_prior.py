@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import logsigmoid, pad, softplus
 from torchmetrics import MeanMetric
 
 from geobias_torch.metrics import GeoBiasScores
@@ -92,8 +92,9 @@ class GeoPriorTask(ClassificationTask):
         located = has_location(batch.lat, batch.lon)
         if batch.image is None:
             return fuse(torch.zeros_like(output), output, located), None
-        classes = batch.image.classes
-        log_image = torch.where(classes >= 0, batch.image.probabilities, 0.0).to(output.dtype).log()
+        # one more column that lists nothing: K is 0 where no row of the batch lists anything
+        classes = pad(batch.image.classes, (0, 1), value=-1)
+        log_image = torch.where(classes >= 0, pad(batch.image.probabilities, (0, 1)), 0.0).to(output.dtype).log()
         return fuse(log_image, output.gather(1, classes.clamp(min=0)), located), classes
 
     def evaluate(self, output: Tensor, batch: Batch) -> None:

@@ -41,7 +41,7 @@ def of_true_class(scores: Tensor, target: Tensor, classes: Tensor | None = None)
     over the classes listed. A class whose score is -inf is not listed, and a row that lists none gives 0 to all.
 
     Args:
-        scores: (B, C) of all classes, or (B, K) of those listed: unnormalised log probabilities.
+        scores: (B, C) of all classes, or (B, K) of those listed, K >= 1: unnormalised log probabilities.
         target: (B,) class numbers.
         classes: (B, K) which class each score is of, -1 = none; None where they are of all C in order.
 
@@ -63,9 +63,6 @@ def of_true_class(scores: Tensor, target: Tensor, classes: Tensor | None = None)
         own = scores.gather(1, target[:, None])  # (B, 1)
         classes = torch.arange(scores.shape[1], device=scores.device)
     else:
-        # a last column that lists nothing: K may be 0
-        scores = torch.nn.functional.pad(scores, (0, 1), value=-torch.inf)
-        classes = torch.nn.functional.pad(classes, (0, 1), value=-1)
         own = torch.where(classes == target[:, None], scores, -torch.inf).amax(dim=1, keepdim=True)
     ahead = ((scores > own) | ((scores == own) & (classes < target[:, None]))).sum(dim=1)
     listed = own > -torch.inf  # (B, 1)
