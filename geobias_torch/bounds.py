@@ -25,6 +25,9 @@ def within_bounds(
     """
     low, high = bounds
     values = performance.detach()
+    clipped = values.clamp(low, high)
+    if torch.equal(clipped, values):
+        return performance
     outside = _outside(values, bounds)
     if outside.any():
         places = outside.nonzero()
@@ -36,9 +39,7 @@ def within_bounds(
             f"Expected `performance` within {where}, but got {float(values[tuple(places[first])]):.8g} "
             f"at row {int(numbers[first])}{way_out and ': '}{way_out}."
         )
-    clipped = values.clamp(low, high)
-    # not clamp itself, whose gradient is 0 where it clips
-    return performance if torch.equal(clipped, values) else performance + (clipped - values)
+    return performance + (clipped - values)  # not clamp itself, whose gradient is 0 where it clips
 
 
 def _outside(values: Tensor, bounds: tuple[float, float]) -> Tensor:

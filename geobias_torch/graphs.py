@@ -15,7 +15,7 @@ from torch import Tensor
 from geobias_torch import lattice
 from geobias_torch.geometry import LocalFrame, distinct_points, frame_axes, unit_vectors
 from geobias_torch.lattice import Batch, Edges
-from geobias_torch.segments import Segments
+from geobias_torch.segments import Segments, labels
 from geobias_torch.threads import spread
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Graph:
     def roi(self) -> Tensor:
         """(P',) int64: the ROI of every member."""
         sizes = self.segments.sizes
-        return torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
+        return labels(sizes)
 
     def to(self, device: torch.device | str) -> Graph:
         """Copy to a device."""
@@ -169,7 +169,7 @@ def _split(rois: np.ndarray, n: int, background: int) -> list[np.ndarray]:
 def _reach(regions: Regions) -> np.ndarray:
     """Distance of the farthest member of every ROI."""
     sizes = regions.sizes
-    roi = torch.repeat_interleave(torch.arange(len(regions)), sizes)
+    roi = labels(sizes)
     point = regions.members.long()
     frame = LocalFrame(
         regions.center_lat[roi], regions.center_lon[roi], regions.lat[point], regions.lon[point], regions.radius

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from geobias_torch.geometry import LocalFrame, distinct_points
 from geobias_torch.search import Block, Search
-from geobias_torch.segments import Segments
+from geobias_torch.segments import Segments, labels
 
 if TYPE_CHECKING:
     from geobias_torch.regions import Regions
@@ -57,7 +57,7 @@ def nearest_searched(regions: Regions, max_members: int) -> tuple[Segments, Tens
 def nearest_listed(regions: Regions, max_members: int) -> tuple[Segments, Tensor]:
     """The same from a list of members."""
     offsets, sizes = regions.segments.offsets, regions.segments.sizes
-    roi = torch.repeat_interleave(torch.arange(len(regions), device=sizes.device), sizes)
+    roi = labels(sizes)
     point = regions.members.long()
     center_lat, center_lon = regions.center_lat[roi], regions.center_lon[roi]
     distance = LocalFrame(center_lat, center_lon, regions.lat[point], regions.lon[point], regions.radius).distance

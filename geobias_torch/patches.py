@@ -18,7 +18,7 @@ from torch import Tensor
 from geobias_torch.geometry import LocalFrame
 from geobias_torch.partitions import SIZED, Partition, check_patch_ids
 from geobias_torch.search import Block
-from geobias_torch.segments import Segments, scatter_rows, spans
+from geobias_torch.segments import Segments, labels, scatter_rows, spans, take_runs
 from geobias_torch.threads import spread
 
 if TYPE_CHECKING:
@@ -91,11 +91,14 @@ class Cells:
         rows, _ = spans(starts, counts)
         sizes = self.segments.sizes[rows]
         # the cells of an ROI lie together, and so do their members
-        members, _ = spans(self.segments.offsets[starts], self.roi_sizes[which])
+        members = take_runs(self.segments.members, self.segments.offsets[starts], self.roi_sizes[which])
         offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
-        segments = Segments(offsets, self.segments.members[members], self.segments.num_points)
-        roi = torch.arange(len(which), device=which.device).repeat_interleave(counts)
-        return Cells(segments, roi, len(which)), rows
+        segments = Segments(offsets, members, self.segments.num_points)
+        return Cells(segments, labels(counts), len(which)), rows
+
+    def only(self, known: Tensor) -> Cells:
+        """The same cells, some perhaps empty, without the points that are not ``known``, (N,) bool."""
+        return Cells(self.segments.only(known), self.roi, self.num_regions, self._order)
 
     def to(self, device: torch.device | str) -> Cells:
         """Copy to a device."""
@@ -184,8 +187,15 @@ class Patches:
         shift = (offsets[:-1] - starts)[cells.roi]
         old = self.cell_patch[rows]
         cell_patch = torch.where(old == len(self), len(own), old + shift)
-        roi = torch.arange(len(which), device=which.device).repeat_interleave(lengths)
-        return Patches(roi, self.ids[own], self.sizes[own], cells, cell_patch)
+        return Patches(labels(lengths), self.ids[own], self.sizes[own], cells, cell_patch)
+
+    def only(self, cells: Cells) -> Patches:
+        """The patches that are left where some points of the cells are gone."""
+        sizes = scatter_rows(len(self) + 1, self.cell_patch, cells.segments.sizes)
+        left = sizes[:-1] > 0
+        number = torch.nn.functional.pad(left.cumsum(0) - 1, (0, 1), value=int(left.sum()))
+        cell_patch = number[self.cell_patch].clamp_min(0)  # below 0: empty cells before the first patch that is left
+        return Patches(self.roi[left], self.ids[left], sizes[:-1][left], cells, cell_patch)
 
     def to(self, device: torch.device | str, cells: Cells) -> Patches:
         """Copy to a device, where ``cells`` has been copied already."""
@@ -231,7 +241,7 @@ def look_up(table: Tensor, index: Tensor) -> Tensor:
 def plain_patches(regions: Regions, partition: Partition) -> Patches:
     """Patches from the list of members, a stretch of pairs at a time."""
     members, sizes = regions.members, regions.sizes
-    roi = torch.repeat_interleave(torch.arange(len(regions), device=members.device), sizes)
+    roi = labels(sizes)
     ids = torch.empty(len(members), dtype=torch.int64, device=members.device)
     if isinstance(partition, SIZED):
         partition.num_ids(regions.radius)  # refuses a width above the radius even where there are no points

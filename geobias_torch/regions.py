@@ -17,7 +17,7 @@ from geobias_torch.members import MAX_PAIRS, list_members, nearest_listed, neare
 from geobias_torch.partitions import SIZED, Partition
 from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
 from geobias_torch.search import Points, Search
-from geobias_torch.segments import Segments, scatter_rows, spans
+from geobias_torch.segments import Segments, scatter_rows
 
 _BYTES_PER_PAIR = 32  # member number, sort keys and local coordinates while a block is worked on
 
@@ -55,11 +55,12 @@ class Regions:
         *,
         search: Search | None = None,
         segments: Segments | None = None,
+        part: tuple[Segments, Tensor] | None = None,
     ) -> None:
         self.lat, self.lon = points
         self.center_lat, self.center_lon = centers
         self.radius = radius
-        self._search, self._segments = search, segments
+        self._search, self._segments, self._part = search, segments, part
         self._patches: dict[Any, Patches] = {}
         self._graphs: dict[Any, Graph] = {}
         self._fits: bool | None = None
@@ -226,6 +227,9 @@ class Regions:
     @property
     def segments(self) -> Segments:
         """The members, ROI by ROI."""
+        if self._segments is None and self._part is not None:
+            whole, which = self._part
+            self._segments, self._part = whole.of(which), None
         if self._segments is None:
             assert self._search is not None
             self._segments = list_members(self._search)
@@ -380,14 +384,12 @@ class Regions:
         """The ROIs of some centres (slice, integer, or index tensor) over the same points."""
         index = as_index("centres", centers, len(self)).to(self.lat.device)
         points, chosen = (self.lat, self.lon), (self.center_lat[index], self.center_lon[index])
-        if self._segments is None:
+        if self._search is not None and self._segments is None:
             search = self._search
-            assert search is not None
             near = Search(Points.of(*chosen), search.points, self.radius, search.point_tiles)
             return Regions(points, chosen, self.radius, search=near)._with_patches(self, index)
-        pairs, offsets = spans(self.offsets[:-1][index], self.sizes[index])
-        segments = Segments(offsets, self.members[pairs], self.num_points)
-        return Regions(points, chosen, self.radius, segments=segments)._with_patches(self, index)
+        # the list of members is made when somebody asks for it: sums over patches need their cells alone
+        return Regions(points, chosen, self.radius, part=(self.segments, index))._with_patches(self, index)
 
     def _with_patches(self, whole: Regions, index: Tensor) -> Regions:
         """Take what ``whole``, of which these are the ROIs ``index``, knows about their patches."""
@@ -395,6 +397,16 @@ class Regions:
         parts = {key: own.of(index) for key, own in cells.items()}
         self._patches = {key: p.of(index, *parts[id(p.cells)]) for key, p in whole._patches.items()}
         return self
+
+    def only(self, known: Tensor) -> Regions:
+        """The same ROIs without the points that are not ``known``, (N,) bool; centres stay where they are."""
+        fewer = Regions(
+            (self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=self.segments.only(known)
+        )
+        cells = {id(p.cells): p.cells for p in self._patches.values()}
+        parts = {key: own.only(known) for key, own in cells.items()}
+        fewer._patches = {key: p.only(parts[id(p.cells)]) for key, p in self._patches.items()}
+        return fewer
 
     def blocks(self, max_bytes: int) -> Iterator[Regions]:
         """The ROIs in order, as many at a time as keep the memory of their pairs within ``max_bytes`` (at least one).
@@ -417,7 +429,8 @@ class Regions:
         """
         if max_bytes <= 0:
             raise ValueError(f"Expected `max_bytes` > 0, but got {max_bytes}.")
-        pairs = self.sizes.cpu() if self._segments is not None else torch.from_numpy(self._search.bounds()[1])  # type: ignore[union-attr]
+        listed = self._segments is not None or self._search is None
+        pairs = self.sizes.cpu() if listed else torch.from_numpy(self._search.bounds()[1])  # type: ignore[union-attr]
         for start, stop in _stretches(pairs * _BYTES_PER_PAIR, max_bytes):
             yield self[start:stop]
 

@@ -33,7 +33,17 @@ NARROWER = {
     "columns": {"convert", "files"},
     "tables": {"convert", "files", "columns", "geometry"},
     "maps": {"files"},
-    "losses": {"convert", "geometry", "histograms", "partitions", "patches", "regions", "segments", "functional"},
+    "losses": {
+        "bounds",
+        "convert",
+        "geometry",
+        "histograms",
+        "partitions",
+        "patches",
+        "regions",
+        "segments",
+        "functional",
+    },
 }
 ALWAYS = {"numpy", "torch", "torchmetrics"}
 MORE_AT_IMPORT = {"cli": {"tabulate", "tqdm"}}

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from geobias_torch.convert import check_index
 from geobias_torch.geometry import check_coordinates
 from geobias_torch.losses.inputs import check_performance
 from geobias_torch.regions import Regions
-from geobias_torch.segments import Segments
 
 __all__ = ["PerformanceBank"]
 
@@ -42,12 +42,17 @@ class PerformanceBank(nn.Module):
             over none is 0.
         min_members: points within the radius that a centre needs to be drawn.
         scale_gradient: multiply the gradient of the batch's rows by N/B.
+        gather: in a distributed run each call takes the rows of all ranks, so that every rank holds the same bank and
+            draws the same ROIs as one process with the whole batch would; every rank has to call it at every step. The
+            gradient of a rank's own rows is multiplied by the number of ranks, as DDP and FSDP average over them.
+            False: each rank knows its own rows only, until `sync`.
         seed: of the draws, which depend on it and on the number of the call only.
 
     Attributes:
         performance: (N,) float64, the latest of each point, 0 where there is none.
         seen: (N,) int64, the number of the call in which it came, -1 = never. Both are buffers on the module's device
-            that are not saved: after a checkpoint is loaded the bank fills up again within an epoch.
+            that are no part of the ``state_dict``, which stays that of the model: a run that is resumed either fills
+            the bank again within an epoch, or keeps `state` in its checkpoint and goes on as if never stopped.
 
     Raises:
         ValueError: on bad coordinates or options; when called, performance and index of different shapes, performance
@@ -79,6 +84,7 @@ class PerformanceBank(nn.Module):
         min_coverage: float = 0.5,
         min_members: int = 30,
         scale_gradient: bool = True,
+        gather: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -91,7 +97,7 @@ class PerformanceBank(nn.Module):
         self.regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
         self.eligible = self.regions.sizes >= min_members
         self.centers_per_step, self.min_coverage = centers_per_step, min_coverage
-        self.scale_gradient, self.seed = scale_gradient, seed
+        self.scale_gradient, self.gather, self.seed = scale_gradient, gather, seed
         self.calls = 0
         self._last: Regions | None = None
         self.register_buffer("performance", torch.zeros(len(lat), dtype=torch.float64), persistent=False)
@@ -122,25 +128,46 @@ class PerformanceBank(nn.Module):
                 f"Expected `index` of shape {tuple(performance.shape)} as `performance`, but got {tuple(index.shape)}."
             )
         self.calls += 1
+        index, performance, world = self._of_all_ranks(index, performance.to(self.performance))
         row = torch.arange(len(index), device=index.device)
         last = index.new_full(self.seen.shape, -1).scatter_reduce(0, index, row, "amax")
         points = (last >= 0).nonzero()[:, 0]
-        values = performance.to(self.performance)[last[points]]
+        values = performance[last[points]]
         self.performance[points] = values.detach()
         self.seen[points] = self.calls
-        if self.scale_gradient and len(points):
-            values = values.detach() + (values - values.detach()) * (len(self.seen) / len(points))
+        scale = world * (len(self.seen) / max(len(points), 1) if self.scale_gradient else 1)
+        if scale != 1:
+            values = values.detach() + (values - values.detach()) * scale  # the same numbers, a larger gradient
         everybody = self.performance.index_copy(0, points, values)
         return everybody, self._of_step(points)
+
+    def state(self) -> dict[str, Any]:
+        """All that the bank knows, for a checkpoint: copies of its tensors and the number of calls."""
+        return {"performance": self.performance.clone(), "seen": self.seen.clone(), "calls": self.calls}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on where a bank over the same points was when its `state` was taken.
+
+        Raises:
+            ValueError: if that bank had another number of points.
+        """
+        if state["seen"].shape != self.seen.shape:
+            raise ValueError(
+                f"Expected `state` of a bank of {len(self.seen)} points, but got one of {len(state['seen'])}."
+            )
+        self.performance.copy_(state["performance"])
+        self.seen.copy_(state["seen"])
+        self.calls = state["calls"]
 
     def sync(self) -> None:
         """Exchange what the ranks of a distributed run have seen: each point's latest, of several the highest rank's.
 
-        Collective: every rank calls it, for example at the end of each epoch or every few steps.
+        Collective: every rank calls it, for example at the end of each epoch or every few steps. With ``gather`` there
+        is nothing left to exchange.
         """
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        world = _world_size()
+        if world == 1:
             return
-        world = torch.distributed.get_world_size()
         seen = [torch.empty_like(self.seen) for _ in range(world)]
         performance = [torch.empty_like(self.performance) for _ in range(world)]
         torch.distributed.all_gather(seen, self.seen)
@@ -150,24 +177,40 @@ class PerformanceBank(nn.Module):
             self.performance = torch.where(theirs == latest, values, self.performance)
         self.seen = latest
 
+    def _of_all_ranks(self, index: Tensor, performance: Tensor) -> tuple[Tensor, Tensor, int]:
+        """The rows of all ranks, with gradient through this one's, and the number of ranks."""
+        world = _world_size() if self.gather else 1
+        if world == 1:
+            return index, performance, 1
+        counts = [index.new_zeros(1) for _ in range(world)]
+        torch.distributed.all_gather(counts, index.new_tensor([len(index)]))
+        longest = int(torch.cat(counts).max())
+        rows = []
+        for own in (index, performance.detach()):
+            padded = [own.new_zeros(longest) for _ in range(world)]
+            torch.distributed.all_gather(padded, pad(own, (0, longest - len(own))))
+            rows.append([theirs[: int(count)] for theirs, count in zip(padded, counts, strict=True)])
+        rows[1][torch.distributed.get_rank()] = performance
+        return torch.cat(rows[0]), torch.cat(rows[1]), world
+
     def _of_step(self, points: Tensor) -> Regions:
         """The ROIs around some of these points, over the points seen."""
         points = points.cpu()
-        chosen = points[self.eligible[points]]
-        if self.coverage < self.min_coverage:
-            chosen = chosen[:0]
+        known = self.seen >= 0
+        count = int(known.sum())
+        chosen = points[self.eligible[points]] if count >= self.min_coverage * len(known) else points[:0]
         # mixed, not added: seed 0 in call 1 must not draw what seed 1 draws in call 0
         mixed = np.random.SeedSequence([self.seed, self.calls]).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(mixed[0]))
         chosen = chosen[torch.randperm(len(chosen), generator=generator)[: self.centers_per_step]]
         if self._last is not None:
             self.regions.build(self._last.partitions)  # what the last step's losses asked for is found once for all
-        regions = self._last = self.regions[chosen].to(self.seen.device)
-        if self.coverage == 1:
-            return regions
-        known = self.seen[regions.members.long()] >= 0
-        offsets = torch.nn.functional.pad(known.long().cumsum(0), (1, 0))[regions.offsets]
-        segments = Segments(offsets, regions.members[known], regions.num_points)
-        return Regions(
-            (regions.lat, regions.lon), (regions.center_lat, regions.center_lon), regions.radius, segments=segments
-        )
+        self._last = self.regions[chosen].to(self.seen.device)
+        if count < len(known):
+            self._last = self._last.only(known)
+        return self._last
+
+
+def _world_size() -> int:
+    running = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if running else 1

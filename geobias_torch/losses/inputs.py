@@ -15,9 +15,9 @@ def check_performance(performance: object, points: int | None = None, of: str = 
     if performance.ndim != 1 or points not in (None, len(performance)):
         size = "" if points is None else f" with N = {points}, {of}"
         raise ValueError(f"Expected `performance` of shape (N,){size}, but got {tuple(performance.shape)}.")
-    wrong = ~performance.detach().isfinite()
-    if wrong.any():
-        row = int(wrong.nonzero()[0])
+    finite = performance.detach().isfinite()
+    if not finite.all():
+        row = int((~finite).nonzero()[0])
         raise ValueError(f"Expected `performance` to be finite, but got {performance[row].item()} at row {row}.")
 
 

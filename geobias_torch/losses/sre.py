@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
+from geobias_torch.bounds import within_bounds
 from geobias_torch.histograms import memberships
 from geobias_torch.losses.inputs import check_call, result_dtype
 from geobias_torch.partitions import Partition
 from geobias_torch.patches import Patches
 from geobias_torch.regions import Regions
-from geobias_torch.segments import scatter_rows
+from geobias_torch.segments import Segments, scatter_rows
 
 __all__ = ["SRELoss"]
 
@@ -142,43 +145,53 @@ class SRELoss(nn.Module):
         dtype = result_dtype(performance)
         if len(regions) == 0:
             return performance.to(dtype).sum() * 0.0
+        parts = regions.build(self.partitions)
+        cells = {id(part.cells): part.cells for part in parts}  # partitions that were cut together share theirs
         # Differences of means below are small against the means: float64 keeps them, also under autocast.
-        values = performance.to(torch.float64)
+        sums = self._summed(performance.to(torch.float64))
+        return self._of_sums(parts, {key: sums(own.segments) for key, own in cells.items()}).to(dtype)
+
+    def _summed(self, values: Tensor) -> Callable[[Segments], Tensor]:
+        """What sums over cells: H bins, their squares, and the performance; of a probability's bins the upper alone."""
+        if self.bins == "probability":
+            values = within_bounds(values, (0, 1), '[0, 1] for bins="probability"')
+            return lambda cells: cells.moments(values)
         member = memberships(values, bins=self.bins, bandwidth=self.bandwidth)  # (N, H)
-        columns = torch.cat([member, member.square(), values.detach()[:, None]], dim=1)  # (N, 2H + 1)
-        # partitions that were cut together share their cells: the points are gathered once for all of them
-        sums: dict[int, tuple[Tensor, Tensor]] = {}
-        losses = []
-        for patches in regions.build(self.partitions):
-            cells = patches.cells
-            if id(cells) not in sums:
-                of_cell = cells.segments.sum(columns)
-                sums[id(cells)] = of_cell, scatter_rows(len(regions), cells.roi, of_cell)
-            losses.append(self._of_partition(patches, *sums[id(cells)]))
-        return torch.stack(losses).sum().to(dtype)
+        columns = torch.cat([member, member.square(), values.detach()[:, None]], dim=1)
+        return lambda cells: cells.sum(columns)
 
-    def _of_partition(self, patches: Patches, of_cell: Tensor, of_roi: Tensor) -> Tensor:
-        """The loss under one partition, from the sums of the columns over its cells (L, 2H + 1) and the ROIs."""
-        bins = of_cell.shape[1] // 2
-        roi_size = patches.cells.roi_sizes.to(of_cell)[:, None].clamp_min(1)  # (M, 1)
-        roi_mean = of_roi / roi_size
-        sums = scatter_rows(len(patches) + 1, patches.cell_patch, of_cell)[:-1]  # (K, 2H + 1)
+    def _of_sums(self, parts: list[Patches], of_cell: dict[int, Tensor]) -> Tensor:
+        """The loss from the sums (L, C) over the cells of each partition."""
+        cells, sums = parts[0].cells, of_cell[id(parts[0].cells)]
+        roi_size = cells.roi_sizes.to(sums)[:, None].clamp_min(1)  # (M, 1)
+        of_roi = scatter_rows(cells.num_regions, cells.roi, sums.detach() if self.target == "fixed" else sums)
 
-        no_worse = sums[:, -1] / patches.sizes >= roi_mean[patches.roi, -1]
-        weight = 1 - float(self.one_sided) * no_worse.to(sums.dtype)  # (K,)
-        used = (patches.sizes >= self.min_patch_size) & (weight > 0)
-        roi, sums = patches.roi[used], sums[used]
-        n_patch, n_roi = patches.sizes[used].to(sums)[:, None], roi_size[roi]  # (K, 1)
-        h_patch, h_roi = sums[:, :bins] / n_patch, roi_mean[roi, :bins]  # (K, H)
-        reference = h_roi.detach() if self.target == "fixed" else h_roi
-        if self.estimator == "excess":
-            variance = (sums[:, bins:-1] - n_patch * h_patch.square()) / (n_patch - 1)
-            real = (h_patch - reference).square() - variance * (1 / n_patch - 1 / n_roi)
-            of_patch = 0.5 * (real / h_roi.detach().clamp_min(_SMALLEST_SHARE)).sum(dim=1)
-        else:
-            blended = (n_patch * h_patch + self.prior * reference) / (n_patch + self.prior)
-            # An empty bin of the ROI is empty in the patch too: both logs are clamped alike and 0 * 0 is left, not NaN.
-            tiny = torch.finfo(blended.dtype).tiny
-            of_patch = (reference * (reference.clamp_min(tiny).log() - blended.clamp_min(tiny).log())).sum(dim=1)
+        # The K patches of all partitions at once; each brings a row more, for what lies in none of its patches.
+        starts = [0, *accumulate(len(part) + 1 for part in parts)]
+        place = torch.cat([part.cell_patch + start for part, start in zip(parts, starts, strict=False)])
+        sums = scatter_rows(starts[-1], place, torch.cat([of_cell[id(part.cells)] for part in parts]))
+        roi = torch.cat([pad(part.roi, (0, 1)) for part in parts])
+        size = torch.cat([pad(part.sizes, (0, 1)) for part in parts])[:, None]
+        n_patch, n_roi = size.to(sums).clamp_min(2), roi_size[roi]  # (K, 1); patches below 2 get no weight
+        patch, whole = sums / n_patch, (of_roi / roi_size)[roi]  # (K, C)
+
+        bins, squares = slice(sums.shape[1] // 2), slice(sums.shape[1] // 2, 2 * (sums.shape[1] // 2))
+        performance = slice(0, 1) if self.bins == "probability" else slice(-1, None)
+        no_worse = (patch[:, performance] >= whole[:, performance]).to(sums)
         # A patch is counted by its share of its ROI, and every ROI, scored or not, counts the same.
-        return (weight[used] * (n_patch / n_roi)[:, 0] * of_patch).sum() / len(roi_size)
+        share = torch.where(size >= self.min_patch_size, n_patch / n_roi, 0.0) / len(roi_size)
+        weight = (1 - float(self.one_sided) * no_worse) * share
+        h_patch, h_roi = self._all_bins(patch[:, bins]), self._all_bins(whole[:, bins])
+        if self.estimator == "excess":
+            # of two bins one has the variance of the other
+            variance = (patch[:, squares] - patch[:, bins].square()) * (n_patch / (n_patch - 1))
+            real = (h_patch - h_roi).square() - variance * (1 / n_patch - 1 / n_roi)
+            return (weight * 0.5 * real / h_roi.detach().clamp_min(_SMALLEST_SHARE)).sum()
+        blended = (n_patch * h_patch + self.prior * h_roi) / (n_patch + self.prior)
+        # An empty bin of the ROI is empty in the patch too: both logs are clamped alike and 0 * 0 is left, not NaN.
+        tiny = torch.finfo(blended.dtype).tiny
+        return (weight * h_roi * (h_roi.clamp_min(tiny).log() - blended.clamp_min(tiny).log())).sum()
+
+    def _all_bins(self, histogram: Tensor) -> Tensor:
+        """Shares of all bins, (K, H); of a probability's two the upper one alone is summed."""
+        return torch.cat([1 - histogram, histogram], dim=1) if self.bins == "probability" else histogram

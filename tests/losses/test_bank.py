@@ -94,6 +94,30 @@ def test_points_never_seen_are_left_out():
     SSILoss()(bank(torch.rand(len(index)), index)[0], regions)
 
 
+@pytest.mark.parametrize(
+    "partition", [DirectionSector(4), DistanceLag(0.05), lambda frame: (frame.lat > frame.center_lat).long() - 1]
+)
+def test_patches_without_the_points_never_seen_are_those_of_the_seen_alone(partition):
+    """Once a loss has named its partitions, patches are not cut again, but thinned out: to the same."""
+    bank, loss = make(min_coverage=0.0), SRELoss(partition, min_patch_size=2)
+    index = torch.cat([torch.arange(0, N, 3), torch.arange(1, N, 9)])
+    values = torch.rand(len(index), dtype=torch.float64)
+    for step in range(2):
+        everybody, regions = bank(values, index)
+        assert bool(regions.partitions) == (step == 1)
+        found = regions.patches(partition)
+        fresh = Regions.from_members(
+            lat=regions.lat, lon=regions.lon, center_lat=regions.center_lat, center_lon=regions.center_lon,
+            radius=RADIUS, offsets=regions.offsets, members=regions.members,
+        )  # fmt: skip
+        expected = fresh.patches(partition)
+        assert torch.equal(found.roi, expected.roi)
+        assert torch.equal(found.ids, expected.ids)
+        assert torch.equal(found.sizes, expected.sizes)
+        torch.testing.assert_close(found.sum(everybody), expected.sum(everybody))
+        torch.testing.assert_close(loss(everybody, regions), loss(everybody, fresh))
+
+
 def test_nothing_is_handed_out_before_enough_is_known():
     bank, loss = make(min_coverage=0.7), SRELoss(DirectionSector(4))
     performance = torch.rand(N // 2, requires_grad=True)
@@ -140,6 +164,21 @@ def test_an_empty_batch_and_half_precision():
     assert performance.grad.isfinite().all()
 
 
+def test_with_its_state_a_fresh_bank_goes_on_as_if_never_stopped():
+    bank = make(centers_per_step=5)
+    fill(bank)
+    resumed = make(centers_per_step=5)
+    resumed.load_state(copy.deepcopy(bank.state()))
+    fill(bank, seed=1)  # a state is a copy
+    fill(resumed, seed=1)
+    (all_a, a), (all_b, b) = (x(torch.ones(20), torch.arange(20)) for x in (bank, resumed))
+    assert torch.equal(all_a, all_b)
+    assert torch.equal(a.center_lat, b.center_lat)
+    assert torch.equal(bank.staleness(), resumed.staleness())
+    with pytest.raises(ValueError, match=r"`state` of a bank of 121 points, but got one of 120"):
+        PerformanceBank(lat=np.zeros(121), lon=np.arange(121) / 10, radius=RADIUS).load_state(bank.state())
+
+
 def test_buffers_are_not_saved_and_copies_are_apart():
     bank = make()
     fill(bank)
@@ -183,7 +222,7 @@ def test_refused_calls(performance, index, match):
 
 def _rank(rank, path):
     torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
-    bank = make()
+    bank = make(gather=False)
     bank(torch.full((60,), float(rank), dtype=torch.float64), torch.arange(60) + 60 * rank)  # each its half
     bank(torch.tensor([0.5 + rank], dtype=torch.float64), torch.tensor([10]))  # and one point both
     bank.sync()
@@ -196,6 +235,40 @@ def _rank(rank, path):
 
 def test_sync_of_two_processes(tmp_path):
     mp.spawn(_rank, (str(tmp_path / "store"),), nprocs=2)
+
+
+HALVES = [torch.tensor([3, 4, 5, 9, 20, 31]), torch.tensor([40, 41, 9, 77])]  # unequal, and one point in both
+
+
+def _gathering_rank(rank, path, results):
+    if path:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
+    bank, loss = make(centers_per_step=4), SRELoss(DirectionSector(4), min_patch_size=2)
+    fill(bank)
+    index = HALVES[rank] if path else torch.cat(HALVES)
+    weight = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    everybody, regions = bank(torch.sigmoid(weight * index), index)
+    value = loss(everybody, regions)
+    value.backward()
+    results[rank] = (value.item(), weight.grad.item(), everybody.detach().tolist(), regions.center_lat.tolist())
+    if path:
+        torch.distributed.destroy_process_group()
+
+
+def test_two_processes_are_one_with_the_whole_batch(tmp_path):
+    with mp.Manager() as manager:
+        results = manager.dict()
+        mp.spawn(_gathering_rank, (str(tmp_path / "store"), results), nprocs=2)
+        one, other = results[0], results[1]
+    alone = {}
+    _gathering_rank(0, None, alone)
+    value, gradient, everybody, centers = alone[0]
+    for rank in (one, other):
+        assert rank[0] == pytest.approx(value, abs=1e-12)
+        assert rank[2] == everybody
+        assert rank[3] == centers
+    assert (one[1] + other[1]) / 2 == pytest.approx(gradient, rel=1e-9)  # what DDP makes of them
+    assert gradient != 0
 
 
 def test_sync_of_one_process_changes_nothing():
