@@ -18,7 +18,7 @@ class ResumableLoader(DataLoader[Batch]):
 
     Lightning saves it in the checkpoints of a run and, when one is resumed, loads it: training goes on with the batch
     after the last one, provided that the sampler draws the same in the same epoch, as
-    `training.samplers.RoiBatchSampler` does. The batches before are made once more and dropped, without a training step.
+    `training.samplers.RoiBatchSampler` does. The batches before are made once more and dropped, untrained.
 
     Args:
         *args: those of ``DataLoader``; the sampler has an attribute ``epoch``.

@@ -94,6 +94,11 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         """Load and split once, whatever the stage: the target's scale comes from the training split."""
         if self.train_points is None:
             points, held_out = self.load()
+            if not 0 < int(held_out.sum()) < len(points):
+                raise ValueError(
+                    f"Expected rows to train with and held-out ones, but got {int((~held_out).sum())} and "
+                    f"{int(held_out.sum())}."
+                )
             self.train_points, self.held_out_points = points.take(~held_out), points.take(held_out)
 
     @property

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from geobias_torch import Regions
+from training.data.features import FeatureFiles
 from training.samplers import RoiDraw
 
 if TYPE_CHECKING:
@@ -76,8 +77,12 @@ class Points(Dataset[Batch]):
         lon: (N,) degrees, float64; NaN where there is no location.
         target: (N,) what is to be predicted.
         radius: of the ROI samples, in radians.
-        features: (N, F), a tensor or a memory-mapped array of which only the rows of a batch are read.
+        features: (N, F), a tensor, an array or files of which only the rows of a batch are read.
         image: (N, C) probabilities of an image classifier, sparse and kept so.
+        feature_rows: which row of ``features`` and ``image`` is that of each point, (N,) int64; None = its own.
+
+    Raises:
+        ValueError: if the numbers of rows do not fit together.
 
     Example:
         >>> import torch
@@ -92,13 +97,18 @@ class Points(Dataset[Batch]):
         lon: Tensor,
         target: Tensor,
         radius: float,
-        features: Tensor | np.ndarray | None = None,
+        features: Tensor | np.ndarray | FeatureFiles | None = None,
         image: csr_matrix | csr_array | None = None,
+        feature_rows: Tensor | None = None,
     ) -> None:
+        shapes = [tuple(column.shape) for column in (lat, lon, target)]
+        if lat.ndim != 1 or len(set(shapes)) > 1:
+            raise ValueError(f"Expected `lat`, `lon` and `target` of the same shape (N,), but got {shapes}.")
+        for name, table in (("features", features), ("image", image)):
+            if table is not None and feature_rows is None and table.shape[0] != len(lat):
+                raise ValueError(f"Expected `{name}` of {len(lat)} rows, but got {table.shape[0]}.")
         self.lat, self.lon, self.target, self.radius = lat, lon, target, radius
-        self.features, self.image = features, image
-        # where the features and the image predictions of each row are; None = in its own row
-        self.feature_rows: Tensor | None = None
+        self.features, self.image, self.feature_rows = features, image, feature_rows
 
     def __len__(self) -> int:
         return len(self.lat)
@@ -126,9 +136,9 @@ class Points(Dataset[Batch]):
         """Some of the rows, by number or mask."""
         numbers = torch.arange(len(self))[rows]
         feature_rows = numbers if self.feature_rows is None else self.feature_rows[numbers]
-        chosen = Points(self.lat[rows], self.lon[rows], self.target[rows], self.radius, self.features, self.image)
-        chosen.feature_rows = feature_rows
-        return chosen
+        return Points(
+            self.lat[rows], self.lon[rows], self.target[rows], self.radius, self.features, self.image, feature_rows
+        )
 
     def _batch(self, index: Tensor, num_random: int, regions: Regions | None) -> Batch:
         rows = index if self.feature_rows is None else self.feature_rows[index]

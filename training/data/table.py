@@ -1,0 +1,172 @@
+"""Rows of a CSV or Parquet file, with features in an .npy file if wanted."""
+
+from __future__ import annotations
+
+import csv
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from geobias_torch import columns
+from geobias_torch.columns import place
+from training.data.classes import numbered
+from training.data.features import FeatureFiles
+from training.data.module import LocatedDataModule
+from training.data.points import Points
+from training.data.splits import standardised
+
+__all__ = ["TableDataModule"]
+
+
+class TableDataModule(LocatedDataModule):
+    r"""Rows of a table: CSV (comma, semicolon, tab or bar; also .gz) or Parquet.
+
+    Rows without a target are dropped; those without a location too, unless there are features that can speak for them.
+    A warning says how many.
+
+    Args:
+        path: the table.
+        target: column of what is to be predicted: numbers, or labels of classes.
+        lat: column of the latitude in degrees; by default the first of the usual names that is there.
+        lon: column of the longitude in degrees; by default likewise.
+        split_column: column that says "train", "val" or "test"; in place of ``split``, ``held_out`` and ``block``.
+        held_out_split: which of its rows are held out; those of the third kind are left out.
+        features: .npy file of shape (N, F) with a row for every row of the table, in its order. It is never read as a
+            whole.
+        task: "regression", or "classification" with the classes that the training rows have, in order. Any text is a
+            label ("NA" too); held-out rows with another label are dropped, and counted in a warning.
+        standardise: subtract the mean of the training rows and divide by their standard deviation; in regression only.
+        **options: see `LocatedDataModule`.
+
+    Attributes:
+        class_names: labels of the classes, from ``setup`` on; None for regression.
+
+    Raises:
+        ValueError: during ``setup``, if a file or a column is missing or has other contents than it should, the
+            features have another number of rows, or the training rows have fewer than two different targets.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from training.data import TableDataModule
+        >>> path = Path(tempfile.mkdtemp()) / "birds.csv"
+        >>> _ = path.write_text("lat;lon;bird;split\n48.8;9.2;wren;train\n48.9;9.1;kite;train\n49;9;wren;val\n")
+        >>> data = TableDataModule(path, "bird", task="classification", split_column="split")
+        >>> data.setup()
+        >>> data.class_names, data.train_points.target, data.held_out_points.target
+        (['kite', 'wren'], tensor([1, 0]), tensor([1]))
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        target: str,
+        lat: str | None = None,
+        lon: str | None = None,
+        split_column: str | None = None,
+        held_out_split: Literal["val", "test"] = "val",
+        features: str | os.PathLike[str] | None = None,
+        task: Literal["regression", "classification"] = "regression",
+        standardise: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.path, self.target, self.lat, self.lon = Path(path), target, lat, lon
+        self.split_column, self.held_out_split = split_column, held_out_split
+        self.features, self.task, self.standardise = features, task, standardise
+
+    def load(self) -> tuple[Points, Tensor]:
+        """The rows that are kept, and which are held out."""
+        if self.task not in ("regression", "classification"):
+            raise ValueError(f"Expected `task` to be 'regression' or 'classification', but got {self.task!r}.")
+        asked = {"lat": self.lat, "lon": self.lon, "value": self.target}
+        read = _read(self.path, asked, "target", text=self.task == "classification")
+        lat, lon = (torch.from_numpy(read[role]) for role in ("lat", "lon"))
+        features = None if self.features is None else FeatureFiles(self.features)
+        if features is not None and len(features) != len(lat):
+            raise ValueError(
+                f"Expected {len(lat)} rows in {self.features}, as in {self.path}, but got {len(features)}."
+            )
+        splits = self._splits() if self.split_column else None
+        rows = self._kept(read, splits)
+        lat, lon, values = lat[rows], lon[rows], read["value"][rows]
+        held_out = self.hold_out(lat, lon) if splits is None else torch.from_numpy(splits[rows] == self.held_out_split)
+        kept = torch.ones(len(rows), dtype=torch.bool)
+        if self.task == "classification":
+            target, self.class_names = numbered(values, held_out, lambda row: place(self.path, int(rows[row])))
+            kept = target >= 0
+        else:
+            target = torch.from_numpy(values)
+            target = standardised(target, ~held_out) if self.standardise else target.float()
+        points = Points(lat, lon, target, self.radius, features, feature_rows=torch.from_numpy(rows))
+        return points.take(kept), held_out[kept]
+
+    def _splits(self) -> np.ndarray:
+        """The split that the file names for each row, (R,)."""
+        splits = _read(self.path, {"value": self.split_column}, "split", text=True)["value"]
+        wrong = np.flatnonzero(~np.isin(splits, ("train", "val", "test")))
+        if len(wrong):
+            raise ValueError(
+                f"Expected 'train', 'val' or 'test' in the column `{self.split_column}`, but got "
+                f"{splits[wrong[0]]!r} {place(self.path, int(wrong[0]))}."
+            )
+        return splits
+
+    def _kept(self, read: dict[str, np.ndarray], splits: np.ndarray | None) -> np.ndarray:
+        """Numbers of the rows that can be used, (N,)."""
+        value, lacking = read["value"], "a target"
+        usable = value != "" if value.dtype == object else ~np.isnan(value)
+        if self.features is None:
+            lacking = "a location or a target"
+            usable &= ~np.isnan(read["lat"]) & ~np.isnan(read["lon"])
+        if not usable.all():
+            warnings.warn(
+                f"Dropped {int((~usable).sum())} of {len(usable)} rows of {self.path} without {lacking}.", stacklevel=4
+            )
+        if splits is not None:
+            usable &= np.isin(splits, ("train", self.held_out_split))
+        return np.flatnonzero(usable)
+
+
+def _read(path: Path, asked: dict[str, str | None], what: str, *, text: bool) -> dict[str, np.ndarray]:
+    """Columns by role as `geobias_torch.columns.read_columns` does, "value" as stripped text if wanted, (R,) each."""
+    if not path.is_file():
+        raise ValueError(f"Expected `path` to be a CSV or Parquet file, but got no file {path}.")
+    with path.open("rb") as file:
+        magic = file.read(4)
+    reader = columns._parquet if magic == b"PAR1" else columns._csv
+    parts: dict[str, list[np.ndarray]] = {role: [] for role in asked}
+    row = 0
+    try:
+        names, blocks = reader(path, asked, magic[:2] == b"\x1f\x8b")
+        for block in blocks:
+            for (role, name), column in zip(names.items(), block, strict=True):
+                as_text = text and role == "value"
+                parts[role].append(_texts(column) if as_text else columns._numbers(column, name, row, path))
+            row += len(block[0])
+    except (pa.ArrowException, OSError, csv.Error) as error:
+        raise ValueError(f"Expected a readable table, but got this from {path}: {error}") from error
+    except ValueError as error:  # that reader's third column is always a performance
+        raise ValueError(str(error).replace("for the performance,", f"for the {what},")) from error
+    if not row:
+        raise ValueError(f"Expected rows under the header, but got none in {path}.")
+    read = {role: np.concatenate(arrays) for role, arrays in parts.items()}
+    if "lat" in read and (outside := np.flatnonzero(np.abs(read["lat"]) > 90)).size:
+        first = int(outside[0])
+        raise ValueError(
+            f"Expected `{names['lat']}` in degrees within [-90, 90], but got {read['lat'][first]:g} "
+            f"{place(path, first)}."
+        )
+    return read
+
+
+def _texts(column: pa.Array) -> np.ndarray:
+    """A block of a column as text, "" where nothing stands."""
+    values = column.to_pylist()
+    return np.array(["" if value is None else str(value).strip() for value in values], dtype=object)
