@@ -102,6 +102,13 @@ def test_nothing_located_is_split_all_the_same():
     assert split_rows(nowhere, nowhere, split="block", held_out=0.25, seed=0, block=0.2).sum() == 2
 
 
+@pytest.mark.parametrize(("split", "held_out", "counts"), [("block", 0.25, "0 and 8"), ("random", 0.01, "8 and 0")])
+def test_split_that_leaves_a_side_empty_is_refused(split, held_out, counts):
+    nearby = torch.linspace(50, 50.1, 8)
+    with pytest.raises(ValueError, match=f"rows to train with and held-out ones, but got {counts}: a smaller `block`"):
+        split_rows(nearby, nearby, split=split, held_out=held_out, seed=0, block=0.2)
+
+
 def test_constant_target_is_refused():
     with pytest.raises(ValueError, match=r"differs between the training rows, but got 2 rows with \[3.0\]"):
         standardised(torch.tensor([3.0, 3.0, 4.0]), torch.tensor([True, True, False]))

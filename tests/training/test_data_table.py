@@ -201,10 +201,10 @@ def test_features_are_mapped_read_only(path, features):
         (
             {"split": ["train"] * COUNT},
             {"split_column": "split"},
-            "rows to train with and held-out ones, but got 36",
+            "rows to train with and held-out ones, but got 36 and",
         ),
-        ({"split": ["test"] * COUNT}, {"split_column": "split"}, r"differs between the training rows, but got 0 rows"),
-        ({"t": [None] * COUNT}, {}, "differs between the training rows, but got 0 rows"),
+        ({"split": ["test"] * COUNT}, {"split_column": "split"}, "train with and held-out ones, but got 0 and 0"),
+        ({"t": [None] * COUNT}, {}, "rows to train with and held-out ones, but got 0 and 0"),
         ({"t": [7] * COUNT}, {}, r"differs between the training rows, but got 2\d rows with \[7.0\]"),
         ({"bird": ["wren"] * COUNT}, {"target": "bird", "task": "classification"}, r"2 classes .*got \['wren'\]"),
         ({"lat": [91] * COUNT}, {}, r"`lat` in degrees within \[-90, 90\], but got 91 at data row 1 of"),

@@ -11,7 +11,7 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from training.data.loader import ResumableLoader
 from training.data.points import Batch, Points
-from training.data.splits import split_rows
+from training.data.splits import check_both_splits, split_rows
 from training.samplers import RoiBatchSampler
 
 __all__ = ["LocatedDataModule"]
@@ -94,11 +94,7 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         """Load and split once, whatever the stage: the target's scale comes from the training split."""
         if self.train_points is None:
             points, held_out = self.load()
-            if not 0 < int(held_out.sum()) < len(points):
-                raise ValueError(
-                    f"Expected rows to train with and held-out ones, but got {int((~held_out).sum())} and "
-                    f"{int(held_out.sum())}."
-                )
+            check_both_splits(held_out)
             self.train_points, self.held_out_points = points.take(~held_out), points.take(held_out)
 
     @property

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training.encoders.base import has_location
 
-__all__ = ["split_rows", "standardised"]
+__all__ = ["check_both_splits", "equal_area_cells", "split_rows", "standardised"]
 
 
 def split_rows(
@@ -21,7 +21,7 @@ def split_rows(
     In the block split, rows without a location lie in no block: the same share of them is held out at random.
 
     Raises:
-        ValueError: if ``split``, ``held_out`` or ``block`` is out of its range.
+        ValueError: if ``split``, ``held_out`` or ``block`` is out of its range, or no row would be held out, or all.
 
     Example:
         >>> import torch
@@ -35,7 +35,7 @@ def split_rows(
         raise ValueError(f"Expected `held_out` within (0, 1), but got {held_out}.")
     generator = torch.Generator().manual_seed(seed)
     if split == "random":
-        return _random_share(len(lat), held_out, generator)
+        return check_both_splits(_random_share(len(lat), held_out, generator))
     located = has_location(lat, lon)
     cells = equal_area_cells(lat[located], lon[located], block)
     _, cell, count = cells.unique(return_inverse=True, return_counts=True)
@@ -44,7 +44,18 @@ def split_rows(
     chosen = torch.zeros(len(lat), dtype=torch.bool)
     chosen[located] = torch.isin(cell, order[before < round(held_out * len(cell))])
     chosen[~located] = _random_share(len(lat) - len(cell), held_out, generator)
-    return chosen
+    return check_both_splits(chosen)
+
+
+def check_both_splits(held_out: Tensor) -> Tensor:
+    """Which rows are held out, (N,) bool, as given; an error if those are none or all."""
+    count = int(held_out.sum())
+    if not 0 < count < len(held_out):
+        raise ValueError(
+            f"Expected rows to train with and held-out ones, but got {len(held_out) - count} and {count}: a smaller "
+            "`block` or another `held_out` or split may help."
+        )
+    return held_out
 
 
 def _random_share(count: int, share: float, generator: torch.Generator) -> Tensor:

@@ -19,7 +19,7 @@ from training.data.classes import numbered
 from training.data.features import FeatureFiles
 from training.data.module import LocatedDataModule
 from training.data.points import Points
-from training.data.splits import standardised
+from training.data.splits import check_both_splits, standardised
 
 __all__ = ["TableDataModule"]
 
@@ -96,7 +96,10 @@ class TableDataModule(LocatedDataModule):
         splits = self._splits() if self.split_column else None
         rows = self._kept(read, splits)
         lat, lon, values = lat[rows], lon[rows], read["value"][rows]
-        held_out = self.hold_out(lat, lon) if splits is None else torch.from_numpy(splits[rows] == self.held_out_split)
+        if splits is None:
+            held_out = self.hold_out(lat, lon)
+        else:
+            held_out = check_both_splits(torch.from_numpy(splits[rows] == self.held_out_split))
         kept = torch.ones(len(rows), dtype=torch.bool)
         if self.task == "classification":
             target, self.class_names = numbered(values, held_out, lambda row: place(self.path, int(rows[row])))
