@@ -125,9 +125,11 @@ def test_run_that_ended_by_itself_resumes_with_the_next_epoch(whole, tmp_path):
     assert rows(resumed) == rows(whole[0])[STEPS:]
 
 
-def test_shortened_epochs_resume_with_a_whole_epoch(tmp_path):
-    uninterrupted = fit(tmp_path, limit_train_batches=4, callbacks=[every(4, tmp_path)])[0]
-    resumed = fit(tmp_path, limit_train_batches=4, ckpt_path=tmp_path / "step=4.ckpt")[0]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_shortened_epochs_resume_with_a_whole_epoch(tmp_path, workers):
+    options = {"limit_train_batches": 4, "workers": workers}
+    uninterrupted = fit(tmp_path, callbacks=[every(4, tmp_path)], **options)[0]
+    resumed = fit(tmp_path, ckpt_path=tmp_path / "step=4.ckpt", **options)[0]
     assert rows(resumed) == rows(uninterrupted)[4:]
     assert torch.equal(resumed.weights, uninterrupted.weights)
 
