@@ -7,9 +7,9 @@ import io
 import itertools
 import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -83,6 +83,24 @@ def read_columns(
         >>> values["lon"], values["value"]
         (array([9.2, nan]), array([1., 0.]))
     """
+    return read(path, {"lat": lat, "lon": lon, "value": value})
+
+
+def read(
+    path: str | os.PathLike[str],
+    asked: Mapping[str, str | None],
+    *,
+    what: str = "performance",
+    text: Collection[str] = (),
+) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The same for any columns.
+
+    Args:
+        path: the file.
+        asked: column by role: "lat", "lon", "value", or another that names its column.
+        what: how errors call the value.
+        text: roles that come as text without spaces around it, "" where nothing stands, and not as numbers.
+    """
     import pyarrow as pa
 
     path = Path(path)
@@ -98,15 +116,14 @@ def read_columns(
         raise ValueError(f"Expected a prediction table, but got the empty file {path}.")
     if magic != b"PAR1" and path.suffix.lower() in _PARQUET:
         raise ValueError(f"Expected a Parquet file, but got {path}, which is none (or a damaged one).")
-    asked = {"lat": lat, "lon": lon, "value": value}
-    read = _parquet if magic == b"PAR1" else _csv
+    reader = _parquet if magic == b"PAR1" else _csv
     try:
-        names, blocks = read(path, asked, magic[:2] == b"\x1f\x8b")
+        names, blocks = reader(path, _Asked(asked, what), magic[:2] == b"\x1f\x8b")
         parts: dict[str, list[np.ndarray]] = {role: [] for role in names}
         row = 0
         for block in blocks:
             for (role, name), column in zip(names.items(), block, strict=True):
-                parts[role].append(_numbers(column, name, row, path))
+                parts[role].append(_texts(column) if role in text else _numbers(column, name, row, path))
             row += len(block[0])
     except (pa.ArrowException, OSError, csv.Error) as error:
         reason = str(error).splitlines()[0]
@@ -118,8 +135,15 @@ def read_columns(
     return names, {role: np.concatenate(arrays) for role, arrays in parts.items()}
 
 
-def _csv(path: Path, asked: dict[str, str | None], gzipped: bool) -> tuple[dict[str, str], Iterator[list[pa.Array]]]:
-    """The names taken, and the three columns as text, block by block."""
+class _Asked(NamedTuple):
+    """Columns by role, and how errors call the value."""
+
+    columns: Mapping[str, str | None]
+    what: str
+
+
+def _csv(path: Path, asked: _Asked, gzipped: bool) -> tuple[dict[str, str], Iterator[list[pa.Array]]]:
+    """The names taken, and their columns as text, block by block."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -198,8 +222,8 @@ def _open_quote(path: Path, compression: str | None, lines: int) -> bool:
     return quotes % 2 == 1 and ends > lines + 2
 
 
-def _parquet(path: Path, asked: dict[str, str | None], _: bool) -> tuple[dict[str, str], Iterator[list[pa.Array]]]:
-    """The names taken, and the three columns in the types of the file, block by block."""
+def _parquet(path: Path, asked: _Asked, _: bool) -> tuple[dict[str, str], Iterator[list[pa.Array]]]:
+    """The names taken, and their columns in the types of the file, block by block."""
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path)
@@ -209,8 +233,8 @@ def _parquet(path: Path, asked: dict[str, str | None], _: bool) -> tuple[dict[st
     return names, ([batch[name] for name in wanted] for batch in file.iter_batches(columns=wanted))
 
 
-def _find(header: list[str], asked: dict[str, str | None], path: Path) -> tuple[dict[str, str], list[int]]:
-    """Names and positions of the columns for lat, lon and value."""
+def _find(header: list[str], asked: _Asked, path: Path) -> tuple[dict[str, str], list[int]]:
+    """Names and positions of the columns asked for."""
     names = [name.strip() for name in header]
     lower = [name.lower() for name in names]
     there = ", ".join(f"`{name}`" for name in names[:12]) + (", ..." if len(names) > 12 else "")
@@ -223,7 +247,7 @@ def _find(header: list[str], asked: dict[str, str | None], path: Path) -> tuple[
         if set(pair) <= set(lower):
             known["lat"].insert(0, pair[0])
             known["lon"].insert(0, pair[1])
-    words = {"lat": "latitude", "lon": "longitude", "value": "performance"}
+    words = {role: role for role in asked.columns} | {"lat": "latitude", "lon": "longitude", "value": asked.what}
     hint = ""
     if all(map(_is_number, names)):
         hint = " (the first line must name the columns)"
@@ -232,7 +256,7 @@ def _find(header: list[str], asked: dict[str, str | None], path: Path) -> tuple[
     elif len(list(filter(None, names))) == 1:
         hint = " (columns are parted by comma, semicolon, tab or bar)"
     taken = {}
-    for role, name in asked.items():
+    for role, name in asked.columns.items():
         if name is None:
             found = next((candidate for candidate in known[role] if candidate in lower), None)
             if found is None:
@@ -280,7 +304,7 @@ def _numbers(column: pa.Array, name: str, first_row: int, path: Path) -> np.ndar
         is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
     ):
         raise ValueError(f"Expected numbers in the column `{name}`, but got {kind} in {path}.")
-    # A copy: blocks of the file are not kept alive by three of their columns.
+    # A copy: blocks of the file are not kept alive by a few of their columns.
     numbers = np.array(compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
     infinite = np.flatnonzero(np.isinf(numbers))
     if len(infinite):
@@ -289,6 +313,12 @@ def _numbers(column: pa.Array, name: str, first_row: int, path: Path) -> np.ndar
             f"Expected finite numbers in the column `{name}`, but got {numbers[row]} {place(path, first_row + row)}."
         )
     return numbers
+
+
+def _texts(column: pa.Array) -> np.ndarray:
+    """A block of a column as text, "" where nothing stands."""
+    values = column.to_pylist()
+    return np.array(["" if value is None else str(value).strip() for value in values], dtype=object)
 
 
 def _parse(text: pa.Array, name: str, first_row: int, path: Path) -> pa.Array:

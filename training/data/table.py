@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import warnings
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -85,15 +83,26 @@ class TableDataModule(LocatedDataModule):
         """The rows that are kept, and which are held out."""
         if self.task not in ("regression", "classification"):
             raise ValueError(f"Expected `task` to be 'regression' or 'classification', but got {self.task!r}.")
+        if not self.path.is_file():
+            raise ValueError(f"Expected `path` to be a CSV or Parquet file, but got no file {self.path}.")
         asked = {"lat": self.lat, "lon": self.lon, "value": self.target}
-        read = _read(self.path, asked, "target", text=self.task == "classification")
+        text = {"split", "value"} if self.task == "classification" else {"split"}
+        asked |= {"split": self.split_column} if self.split_column else {}
+        names, read = columns.read(self.path, asked, what="target", text=text)
+        outside = np.flatnonzero(np.abs(read["lat"]) > 90)
+        if outside.size:
+            first = int(outside[0])
+            raise ValueError(
+                f"Expected `{names['lat']}` in degrees within [-90, 90], but got {read['lat'][first]:g} "
+                f"{place(self.path, first)}."
+            )
         lat, lon = (torch.from_numpy(read[role]) for role in ("lat", "lon"))
         features = None if self.features is None else FeatureFiles(self.features)
         if features is not None and len(features) != len(lat):
             raise ValueError(
                 f"Expected {len(lat)} rows in {self.features}, as in {self.path}, but got {len(features)}."
             )
-        splits = self._splits() if self.split_column else None
+        splits = self._checked(read["split"]) if self.split_column else None
         rows = self._kept(read, splits)
         lat, lon, values = lat[rows], lon[rows], read["value"][rows]
         if splits is None:
@@ -110,9 +119,8 @@ class TableDataModule(LocatedDataModule):
         points = Points(lat, lon, target, self.radius, features, feature_rows=torch.from_numpy(rows))
         return points.take(kept), held_out[kept]
 
-    def _splits(self) -> np.ndarray:
+    def _checked(self, splits: np.ndarray) -> np.ndarray:
         """The split that the file names for each row, (R,)."""
-        splits = _read(self.path, {"value": self.split_column}, "split", text=True)["value"]
         wrong = np.flatnonzero(~np.isin(splits, ("train", "val", "test")))
         if len(wrong):
             raise ValueError(
@@ -135,41 +143,3 @@ class TableDataModule(LocatedDataModule):
         if splits is not None:
             usable &= np.isin(splits, ("train", self.held_out_split))
         return np.flatnonzero(usable)
-
-
-def _read(path: Path, asked: dict[str, str | None], what: str, *, text: bool) -> dict[str, np.ndarray]:
-    """Columns by role as `geobias_torch.columns.read_columns` does, "value" as stripped text if wanted, (R,) each."""
-    if not path.is_file():
-        raise ValueError(f"Expected `path` to be a CSV or Parquet file, but got no file {path}.")
-    with path.open("rb") as file:
-        magic = file.read(4)
-    reader = columns._parquet if magic == b"PAR1" else columns._csv
-    parts: dict[str, list[np.ndarray]] = {role: [] for role in asked}
-    row = 0
-    try:
-        names, blocks = reader(path, asked, magic[:2] == b"\x1f\x8b")
-        for block in blocks:
-            for (role, name), column in zip(names.items(), block, strict=True):
-                as_text = text and role == "value"
-                parts[role].append(_texts(column) if as_text else columns._numbers(column, name, row, path))
-            row += len(block[0])
-    except (pa.ArrowException, OSError, csv.Error) as error:
-        raise ValueError(f"Expected a readable table, but got this from {path}: {error}") from error
-    except ValueError as error:  # that reader's third column is always a performance
-        raise ValueError(str(error).replace("for the performance,", f"for the {what},")) from error
-    if not row:
-        raise ValueError(f"Expected rows under the header, but got none in {path}.")
-    read = {role: np.concatenate(arrays) for role, arrays in parts.items()}
-    if "lat" in read and (outside := np.flatnonzero(np.abs(read["lat"]) > 90)).size:
-        first = int(outside[0])
-        raise ValueError(
-            f"Expected `{names['lat']}` in degrees within [-90, 90], but got {read['lat'][first]:g} "
-            f"{place(path, first)}."
-        )
-    return read
-
-
-def _texts(column: pa.Array) -> np.ndarray:
-    """A block of a column as text, "" where nothing stands."""
-    values = column.to_pylist()
-    return np.array(["" if value is None else str(value).strip() for value in values], dtype=object)
