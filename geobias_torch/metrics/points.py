@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from geobias_torch.geometry import check_coordinates, coordinate_tensor, warn_od
 from geobias_torch.regions import Regions
 
 _NO_INDEX = -1.0
+_PATIENCE = timedelta(minutes=5)  # with ranks that are late: validation is not shared out evenly
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,21 @@ class PointMetric(Metric):
         self.rows.append(torch.stack([lat, lon, values, numbers], dim=1))
 
     def sync(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the rows of all ranks; a rank without rows takes part with none."""
+        """Gather the rows of all ranks; a rank without rows takes part with none.
+
+        Raises:
+            RuntimeError: if ranks do not take part, as where ``compute`` is called on rank 0 only: after five minutes
+                with gloo, after the time limit of the process group with other backends.
+        """
+        wanted = kwargs.get("should_sync", True)
+        if wanted and _several_ranks() and torch.distributed.get_backend(self.process_group) == "gloo":
+            try:
+                torch.distributed.monitored_barrier(self.process_group, timeout=_PATIENCE, wait_all_ranks=True)
+            except RuntimeError as error:
+                raise RuntimeError(
+                    f"Expected every rank to call `compute` of {type(self).__name__}: it gathers the rows of all, and "
+                    f"some did not come within {_PATIENCE.total_seconds():g} s."
+                ) from error
         if isinstance(self.rows, list) and not self.rows:
             self.rows.append(torch.zeros(0, 4, dtype=torch.float64, device=self.device))
         super().sync(*args, **kwargs)
@@ -156,7 +172,7 @@ class PointMetric(Metric):
         return rows[first]
 
     def _is_distributed(self) -> bool:
-        return self._is_synced and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+        return self._is_synced and _several_ranks()
 
     def _warn_once(self, key: str, message: str) -> None:
         if key not in self._warned:
@@ -196,6 +212,11 @@ class PointMetric(Metric):
     def __getstate__(self) -> dict[str, Any]:
         """Geometry is left behind: it is large, and found again from the points."""
         return {**super().__getstate__(), "_geometry": None}
+
+
+def _several_ranks() -> bool:
+    running = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return running and torch.distributed.get_world_size() > 1
 
 
 def _check_numbers(index: Tensor) -> None:

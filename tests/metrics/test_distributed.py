@@ -6,6 +6,8 @@ All scenarios run in one pair of processes, as starting them takes longer than t
 import contextlib
 import time
 import warnings
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ import torch.multiprocessing as mp
 from torch.utils.data import DistributedSampler
 from torchmetrics import MetricCollection
 
+from geobias_torch.metrics import points
 from tests.metrics.rows import METRICS, Walks, bits, check_tables, chosen, fed, rows_of, table
 
 WORLD = 2
@@ -283,6 +286,24 @@ def test_a_rank_whose_rows_are_all_dropped(ranks):
 def test_metric_collection(ranks, alone):
     for results in ranks:
         assert results["collected"] == {name: alone[name][0]["value"] for name in ("lag", "sector", "spad")}
+
+
+def _one_rank_computes(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/lonely", rank=rank, world_size=WORLD)
+    points._PATIENCE = timedelta(seconds=1)
+    metric = fed(METRICS["lag"](), rows())
+    if rank == 0:
+        with pytest.raises(RuntimeError, match=r"every rank to call `compute` of DistanceLagSRE.* within 1 s"):
+            metric.compute()
+        (Path(folder) / "raised").touch()
+    else:  # still there, and busy with something else
+        while not (Path(folder) / "raised").exists():
+            time.sleep(0.05)
+    dist.destroy_process_group()
+
+
+def test_a_call_on_one_rank_only_raises_and_does_not_wait_for_ever(tmp_path):
+    mp.spawn(_one_rank_computes, args=(str(tmp_path),), nprocs=WORLD)
 
 
 def test_a_world_of_one_process_has_no_repeats(tmp_path):
