@@ -33,6 +33,7 @@ class Places(LocatedDataModule):
 
     def load(self):
         points = make_points(**self.options)
+        points = points.take(torch.arange(len(points)).flip(0))  # those without a location come first
         if self.options.get("classes"):
             self.class_names = [str(c) for c in range(self.options["classes"])]
         return points, torch.arange(len(points)) % 4 == 3

@@ -69,20 +69,16 @@ def test_loss_of_the_task_is_that_of_its_network():
 
 def test_rows_without_a_location_are_left_out_of_the_loss():
     batch, task = points_of(9), make_task()
-    missing = batch._replace(lat=torch.where(torch.arange(9) < 4, batch.lat, torch.nan))
-    output = task.output_of(missing)
-    task.seed, loss = 1, task.task_term(output, missing)
-    few = missing._replace(lat=missing.lat[:4], lon=missing.lon[:4], target=missing.target[:4])
-    different = task.task_term(output[:4], few)  # other points elsewhere: those in place can be told apart by size only
-    assert loss.isfinite()
-    assert different.isfinite()
-    same = missing._replace(target=torch.where(torch.arange(9) < 4, missing.target, 0))
-    task.seed = 0
-    torch.testing.assert_close(task.task_term(output, same), loss)
+    batch = batch._replace(lat=torch.where(torch.arange(9) < 4, batch.lat, torch.nan))
+    output, elsewhere = task.output_of(batch), []
+    original = task.output
+    task.output = lambda lat, lon: elsewhere.append(original(lat, lon)) or elsewhere[-1]
+    loss = task.task_term(output, batch)
+    torch.testing.assert_close(loss, presence_only_loss(output[:4], batch.target[:4], elsewhere[0]))
     loss.backward()
     assert all(parameter.grad.isfinite().all() for parameter in task.parameters())
-    nowhere = missing._replace(lat=torch.full_like(missing.lat, torch.nan))
-    assert task.task_term(task.output_of(nowhere), nowhere).isfinite()
+    nowhere = batch._replace(lat=torch.full_like(batch.lat, torch.nan))
+    assert task.task_term(original(nowhere.lat, nowhere.lon), nowhere).isfinite()
 
 
 def test_points_elsewhere_are_uniform_on_the_whole_sphere():
@@ -175,7 +171,9 @@ def test_fused_where_the_image_lists_classes():
     assert all(parameter.grad.isfinite().all() for parameter in task.parameters())
     assert task.network.last.weight.grad.abs().max() > 0
     nothing = batch._replace(image=ImagePredictions(*(column[:, :0] for column in batch.image)))
-    assert task.predict_step(nothing, 0)["hit@3"].sum() == 0
+    table = task.predict_step(nothing, 0)
+    assert table["hit@3"].sum() == 0
+    assert (table["prediction"] == -1).all()
 
 
 class Images(torch.utils.data.Dataset):

@@ -33,8 +33,8 @@ class GeoPriorTask(ClassificationTask):
     its probability. A row without a location has the image alone, and is not given to the geo-bias metric.
 
     Logs ``val/accuracy`` and ``val/top3`` of the fused model and ``val/prior_accuracy`` of the prior alone (rows with
-    a location), besides what `LocationTask` does; the prediction table is that of `ClassificationTask`. Adam, learning
-    rate times ``decay`` after every epoch.
+    a location), besides what `LocationTask` does; the prediction table is that of `ClassificationTask`, with -1 where
+    an image lists nothing. Adam, learning rate times ``decay`` after every epoch.
 
     Args:
         encoder: position encoding with ``dim`` and ``forward(lat, lon) -> (N, dim)``.
@@ -94,7 +94,7 @@ class GeoPriorTask(ClassificationTask):
             return fuse(torch.zeros_like(output), output, located), None
         # one more column that lists nothing: K is 0 where no row of the batch lists anything
         classes = pad(batch.image.classes, (0, 1), value=-1)
-        log_image = torch.where(classes >= 0, pad(batch.image.probabilities, (0, 1)), 0.0).to(output.dtype).log()
+        log_image = pad(batch.image.probabilities, (0, 1)).to(output.dtype).log()  # -inf where nothing is listed
         return fuse(log_image, output.gather(1, classes.clamp(min=0)), located), classes
 
     def evaluate(self, output: Tensor, batch: Batch) -> None:
