@@ -141,7 +141,7 @@ def presence_only_loss(logits: Tensor, target: Tensor, elsewhere: Tensor) -> Ten
         tensor(1.7329)
 
     References:
-        Mac Aodha et al., 2019, equation 6, whose weight lambda of the class seen is C here, as in its published code.
+        Mac Aodha et al., 2019, with the number of classes as the weight of the class seen.
     """
     if logits.ndim != 2 or target.shape != logits.shape[:1] or elsewhere.shape[1:] != logits.shape[1:]:
         raise ValueError(
@@ -180,7 +180,7 @@ def fuse(log_image: Tensor, logit_prior: Tensor, located: Tensor) -> Tensor:
                 [0.6000, 0.4000]])
 
     References:
-        Mac Aodha et al., 2019, equation 2.
+        Mac Aodha et al., 2019: P(class | image, place) is proportional to the product of both.
     """
     if log_image.ndim != 2 or logit_prior.shape != log_image.shape or located.shape != log_image.shape[:1]:
         raise ValueError(

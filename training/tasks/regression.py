@@ -112,7 +112,7 @@ class RegressionTask(LocationTask):
         known = ~prediction.isnan()
         self.r2.update(prediction[known], batch.target[known])
         if self.tolerance == "std":
-            self._predicted.append((prediction, batch))
+            self._predicted.append((prediction, batch._replace(features=None)))  # they may be large
         else:
             self.score(self._hits(prediction, batch.target, self.tolerance), batch)
 
