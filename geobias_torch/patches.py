@@ -18,7 +18,7 @@ from torch import Tensor
 from geobias_torch.geometry import LocalFrame
 from geobias_torch.partitions import SIZED, Partition, check_patch_ids
 from geobias_torch.search import Block
-from geobias_torch.segments import Segments, labels, scatter_rows, spans, take_runs
+from geobias_torch.segments import Segments, arrays, labels, offsets_of, scatter_rows, spans, take_runs, tensors
 from geobias_torch.threads import spread
 
 if TYPE_CHECKING:
@@ -87,14 +87,14 @@ class Cells:
 
     def of(self, which: Tensor) -> tuple[Cells, Tensor]:
         """The cells of some ROIs, and which of these cells they are."""
-        starts, counts = (x[which] for x in self.runs)
+        offsets, sizes, members = arrays(self.segments.offsets, self.segments.sizes, self.segments.members)
+        starts, counts, roi_sizes, which = arrays(*self.runs, self.roi_sizes, which)
+        starts, counts, roi_sizes = starts[which], counts[which], roi_sizes[which]
         rows, _ = spans(starts, counts)
-        sizes = self.segments.sizes[rows]
         # the cells of an ROI lie together, and so do their members
-        members = take_runs(self.segments.members, self.segments.offsets[starts], self.roi_sizes[which])
-        offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
-        segments = Segments(offsets, members, self.segments.num_points)
-        return Cells(segments, labels(counts), len(which)), rows
+        members = take_runs(members, offsets[starts], roi_sizes)
+        offsets, members, roi, rows = tensors(offsets_of(sizes[rows]), members, labels(counts), rows)
+        return Cells(Segments(offsets, members, self.segments.num_points), roi, len(which)), rows
 
     def only(self, known: Tensor) -> Cells:
         """The same cells, some perhaps empty, without the points that are not ``known``, (N,) bool."""
@@ -181,21 +181,26 @@ class Patches:
 
     def of(self, which: Tensor, cells: Cells, rows: Tensor) -> Patches:
         """The patches of some ROIs, whose ``cells`` are the ``rows`` of these."""
-        starts = self.offsets[which]
-        lengths = self.offsets[which + 1] - starts
-        own, offsets = spans(starts, lengths)
-        shift = (offsets[:-1] - starts)[cells.roi]
-        old = self.cell_patch[rows]
-        cell_patch = torch.where(old == len(self), len(own), old + shift)
-        return Patches(labels(lengths), self.ids[own], self.sizes[own], cells, cell_patch)
+        offsets, ids, sizes, cell_patch = arrays(self.offsets, self.ids, self.sizes, self.cell_patch)
+        roi_of_cell, rows, which = arrays(cells.roi, rows, which)
+        starts = offsets[which]
+        lengths = offsets[which + 1] - starts
+        own, new = spans(starts, lengths)
+        old = cell_patch[rows]
+        place = old + (new[:-1] - starts)[roi_of_cell]
+        place[old == len(self)] = len(own)
+        roi, ids, sizes, place = tensors(labels(lengths), ids[own], sizes[own], place)
+        return Patches(roi, ids, sizes, cells, place)
 
     def only(self, cells: Cells) -> Patches:
         """The patches that are left where some points of the cells are gone."""
-        sizes = scatter_rows(len(self) + 1, self.cell_patch, cells.segments.sizes)
-        left = sizes[:-1] > 0
-        number = torch.nn.functional.pad(left.cumsum(0) - 1, (0, 1), value=int(left.sum()))
-        cell_patch = number[self.cell_patch].clamp_min(0)  # below 0: empty cells before the first patch that is left
-        return Patches(self.roi[left], self.ids[left], sizes[:-1][left], cells, cell_patch)
+        sizes = scatter_rows(len(self) + 1, self.cell_patch, cells.segments.sizes)[:-1]
+        left = sizes > 0
+        if left.all():
+            return Patches(self.roi, self.ids, sizes, cells, self.cell_patch)
+        # the cells of a patch that is gone are empty, and are counted to the next one
+        cell_patch = offsets_of(left)[self.cell_patch]
+        return Patches(self.roi[left], self.ids[left], sizes[left], cells, cell_patch)
 
     def to(self, device: torch.device | str, cells: Cells) -> Patches:
         """Copy to a device, where ``cells`` has been copied already."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
@@ -55,12 +55,12 @@ class Regions:
         *,
         search: Search | None = None,
         segments: Segments | None = None,
-        part: tuple[Segments, Tensor] | None = None,
+        later: Callable[[], Segments] | None = None,
     ) -> None:
         self.lat, self.lon = points
         self.center_lat, self.center_lon = centers
         self.radius = radius
-        self._search, self._segments, self._part = search, segments, part
+        self._search, self._segments, self._later = search, segments, later
         self._patches: dict[Any, Patches] = {}
         self._graphs: dict[Any, Graph] = {}
         self._fits: bool | None = None
@@ -227,12 +227,12 @@ class Regions:
     @property
     def segments(self) -> Segments:
         """The members, ROI by ROI."""
-        if self._segments is None and self._part is not None:
-            whole, which = self._part
-            self._segments, self._part = whole.of(which), None
         if self._segments is None:
-            assert self._search is not None
-            self._segments = list_members(self._search)
+            if self._later is not None:
+                self._segments, self._later = self._later(), None
+            else:
+                assert self._search is not None
+                self._segments = list_members(self._search)
         return self._segments
 
     @property
@@ -389,7 +389,7 @@ class Regions:
             near = Search(Points.of(*chosen), search.points, self.radius, search.point_tiles)
             return Regions(points, chosen, self.radius, search=near)._with_patches(self, index)
         # the list of members is made when somebody asks for it: sums over patches need their cells alone
-        return Regions(points, chosen, self.radius, part=(self.segments, index))._with_patches(self, index)
+        return Regions(points, chosen, self.radius, later=partial(self.segments.of, index))._with_patches(self, index)
 
     def _with_patches(self, whole: Regions, index: Tensor) -> Regions:
         """Take what ``whole``, of which these are the ROIs ``index``, knows about their patches."""
@@ -400,9 +400,8 @@ class Regions:
 
     def only(self, known: Tensor) -> Regions:
         """The same ROIs without the points that are not ``known``, (N,) bool; centres stay where they are."""
-        fewer = Regions(
-            (self.lat, self.lon), (self.center_lat, self.center_lon), self.radius, segments=self.segments.only(known)
-        )
+        points, centers = (self.lat, self.lon), (self.center_lat, self.center_lon)
+        fewer = Regions(points, centers, self.radius, later=partial(_members_of, self, known))
         cells = {id(p.cells): p.cells for p in self._patches.values()}
         parts = {key: own.only(known) for key, own in cells.items()}
         fewer._patches = {key: p.only(parts[id(p.cells)]) for key, p in self._patches.items()}
@@ -449,6 +448,11 @@ class Regions:
         moved._patches = {key: p.to(device, shared[id(p.cells)]) for key, p in self._patches.items()}
         moved._graphs = {key: graph.to(device) for key, graph in self._graphs.items()}
         return moved
+
+
+def _members_of(regions: Regions, known: Tensor) -> Segments:
+    """The members that are ``known``."""
+    return regions.segments.only(known)
 
 
 def _stretches(costs: Tensor, most: int) -> Iterator[tuple[int, int]]:

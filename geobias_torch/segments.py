@@ -28,33 +28,58 @@ def scatter_rows(count: int, index: Tensor, values: Tensor) -> Tensor:
     return values.new_zeros(count, values.shape[1]).index_add(0, index, values)
 
 
-def spans(starts: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def arrays(*tensors: Tensor) -> tuple[Any, ...]:
+    """Numpy views of tensors on the CPU, the tensors themselves elsewhere.
+
+    A numpy operation on a short array costs a fifth of torch's, and cutting a few ROIs out of many takes a hundred.
+    """
+    return tensors if tensors[0].is_cuda else tuple(tensor.numpy() for tensor in tensors)
+
+
+def tensors(*found: Any) -> tuple[Tensor, ...]:
+    """The way back."""
+    return tuple(torch.as_tensor(array) for array in found)
+
+
+def offsets_of(lengths: Any) -> Any:
+    """Where each of several runs begins when one follows the other, and where the last one ends."""
+    if isinstance(lengths, Tensor):
+        return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def spans(starts: Any, lengths: Any) -> tuple[Any, Any]:
     """Positions in several runs of a list, one run after the other, and the offsets of the runs in the result."""
-    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    offsets = offsets_of(lengths)
     positions = repeat(starts - offsets[:-1], lengths)
-    positions += torch.arange(len(positions), device=positions.device)
+    positions += _count(positions)
     return positions, offsets
 
 
-def take_runs(values: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+def take_runs(values: Any, starts: Any, lengths: Any) -> Any:
     """Several runs of a list, one after the other; for long runs that are few: no table of positions is made."""
-    if values.is_cuda:
+    if isinstance(values, Tensor):
         return values[spans(starts, lengths)[0]]
-    source, stops = values.numpy(), (starts + lengths).tolist()
-    runs = [source[start:stop] for start, stop in zip(starts.tolist(), stops, strict=True)]
-    return torch.from_numpy(np.concatenate([source[:0], *runs]))
+    stops = (starts + lengths).tolist()
+    runs = [values[start:stop] for start, stop in zip(starts.tolist(), stops, strict=True)]
+    return np.concatenate([values[:0], *runs])
 
 
-def repeat(values: Tensor, times: Tensor) -> Tensor:
-    """Each of the values (S,) so many times, one after the other; numpy takes a tenth of torch's time on short ones."""
-    if values.is_cuda:
-        return values.repeat_interleave(times)
-    return torch.from_numpy(np.repeat(values.numpy(), times.numpy()))
+def repeat(values: Any, times: Any) -> Any:
+    """Each of the values (S,) so many times, one after the other."""
+    return values.repeat_interleave(times) if isinstance(values, Tensor) else np.repeat(values, times)
 
 
-def labels(sizes: Tensor) -> Tensor:
+def labels(sizes: Any) -> Any:
     """Which of several runs each element lies in: 0 for the first ``sizes[0]``, then 1, and so on."""
-    return repeat(torch.arange(len(sizes), device=sizes.device), sizes)
+    return repeat(_count(sizes), sizes)
+
+
+def _count(like: Any) -> Any:
+    """0, 1, ... for each of these."""
+    return torch.arange(len(like), device=like.device) if isinstance(like, Tensor) else np.arange(len(like))
 
 
 class Segments:
@@ -95,15 +120,17 @@ class Segments:
 
     def of(self, which: Tensor) -> Segments:
         """Some of the segments."""
-        starts, sizes = self.offsets[:-1][which], self.sizes[which]
-        offsets = torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
-        return Segments(offsets, take_runs(self.members, starts, sizes), self.num_points)
+        offsets, sizes, members, which = arrays(self.offsets, self.sizes, self.members, which)
+        starts, sizes = offsets[which], sizes[which]
+        offsets, members = tensors(offsets_of(sizes), take_runs(members, starts, sizes))
+        return Segments(offsets, members, self.num_points)
 
     def only(self, known: Tensor) -> Segments:
         """The same segments without the points that are not ``known``, (N,) bool."""
-        kept = known[self.members]
-        offsets = torch.nn.functional.pad(kept.cumsum(0), (1, 0))[self.offsets]
-        return Segments(offsets, self.members[kept], self.num_points)
+        known, offsets, members = arrays(known, self.offsets, self.members)
+        kept = known[members]
+        offsets, members = tensors(offsets_of(kept)[offsets], members[kept])
+        return Segments(offsets, members, self.num_points)
 
     def extremes(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Smallest and largest of the values (N,) in every segment, (S,) each; +inf and -inf where it is empty."""
@@ -150,7 +177,7 @@ class Segments:
         if source.shape[1] == 1:
             source, target = source[:, 0], target[:, 0]
         offsets, members = self.offsets.numpy(), self.members.numpy()
-        add = _add_whole_runs if np.issubdtype(source.dtype, np.integer) else _add_runs
+        add = add_whole_runs if np.issubdtype(source.dtype, np.integer) else add_runs
 
         def work(first: int, last: int) -> None:
             chosen = members[offsets[first] : offsets[last]]
@@ -185,22 +212,23 @@ class Segments:
         return torch.from_numpy(total).to(grad.dtype)
 
 
-def _add_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
-    """Sum runs of rows into ``out``, which is zero."""
+def add_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Sum runs of rows into ``out``, which is zero, and return it."""
     full = np.flatnonzero(np.diff(offsets))  # reduceat would repeat an element for an empty run: those keep their zero
     if len(full) == len(out):
         np.add.reduceat(values, offsets[:-1], axis=0, out=out)
     elif len(full):
         out[full] = np.add.reduceat(values, offsets[full], axis=0)
+    return out
 
 
-def _add_whole_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
+def add_whole_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> np.ndarray:
     """The same for integers, whose running total is exact: its differences are the sums, and cost half."""
     total = _SCRATCH.take("total", (len(values) + 1, *values.shape[1:]), values.dtype)
     total[0] = 0
     np.cumsum(values, axis=0, out=total[1:])
     edges = total.take(offsets, axis=0)
-    np.subtract(edges[1:], edges[:-1], out=out)
+    return np.subtract(edges[1:], edges[:-1], out=out)
 
 
 class _SegmentSum(torch.autograd.Function):

@@ -98,7 +98,7 @@ class PerformanceBank(nn.Module):
         self.eligible = self.regions.sizes >= min_members
         self.centers_per_step, self.min_coverage = centers_per_step, min_coverage
         self.scale_gradient, self.gather, self.seed = scale_gradient, gather, seed
-        self.calls = 0
+        self.calls = self._num_seen = 0
         self._last: Regions | None = None
         self.register_buffer("performance", torch.zeros(len(lat), dtype=torch.float64), persistent=False)
         self.register_buffer("seen", torch.full((len(lat),), -1), persistent=False)
@@ -106,7 +106,7 @@ class PerformanceBank(nn.Module):
     @property
     def coverage(self) -> float:
         """Share of the points that have been seen."""
-        return float((self.seen >= 0).double().mean()) if len(self.seen) else 1.0
+        return self._num_seen / len(self.seen) if len(self.seen) else 1.0
 
     def staleness(self) -> Tensor:
         """How many calls ago each point was seen last, (N,) int64: 0 = in the last; -1 = never."""
@@ -129,16 +129,14 @@ class PerformanceBank(nn.Module):
             )
         self.calls += 1
         index, performance, world = self._of_all_ranks(index, performance.to(self.performance))
+        points, which = index.unique(return_inverse=True)
         row = torch.arange(len(index), device=index.device)
-        last = index.new_full(self.seen.shape, -1).scatter_reduce(0, index, row, "amax")
-        points = (last >= 0).nonzero()[:, 0]
-        values = performance[last[points]]
-        self.performance[points] = values.detach()
+        last = torch.zeros_like(points).scatter_reduce(0, which, row, "amax")
+        self._num_seen += int((self.seen[points] < 0).sum())
+        self.performance[points] = performance.detach()[last]
         self.seen[points] = self.calls
         scale = world * (len(self.seen) / max(len(points), 1) if self.scale_gradient else 1)
-        if scale != 1:
-            values = values.detach() + (values - values.detach()) * scale  # the same numbers, a larger gradient
-        everybody = self.performance.index_copy(0, points, values)
+        everybody: Tensor = _Everybody.apply(performance, self.performance, points, last, scale)
         return everybody, self._of_step(points)
 
     def state(self) -> dict[str, Any]:
@@ -158,6 +156,7 @@ class PerformanceBank(nn.Module):
         self.performance.copy_(state["performance"])
         self.seen.copy_(state["seen"])
         self.calls = state["calls"]
+        self._count()
 
     def sync(self) -> None:
         """Exchange what the ranks of a distributed run have seen: each point's latest, of several the highest rank's.
@@ -176,6 +175,7 @@ class PerformanceBank(nn.Module):
         for theirs, values in zip(seen, performance, strict=True):
             self.performance = torch.where(theirs == latest, values, self.performance)
         self.seen = latest
+        self._count()
 
     def _of_all_ranks(self, index: Tensor, performance: Tensor) -> tuple[Tensor, Tensor, int]:
         """The rows of all ranks, with gradient through this one's, and the number of ranks."""
@@ -196,19 +196,33 @@ class PerformanceBank(nn.Module):
     def _of_step(self, points: Tensor) -> Regions:
         """The ROIs around some of these points, over the points seen."""
         points = points.cpu()
-        known = self.seen >= 0
-        count = int(known.sum())
-        chosen = points[self.eligible[points]] if count >= self.min_coverage * len(known) else points[:0]
-        # mixed, not added: seed 0 in call 1 must not draw what seed 1 draws in call 0
-        mixed = np.random.SeedSequence([self.seed, self.calls]).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(mixed[0]))
-        chosen = chosen[torch.randperm(len(chosen), generator=generator)[: self.centers_per_step]]
+        chosen = points[self.eligible[points]] if self.coverage >= self.min_coverage else points[:0]
+        draw = np.random.default_rng([self.seed, self.calls]).permutation(len(chosen))
+        chosen = chosen[torch.from_numpy(draw[: self.centers_per_step])]
         if self._last is not None:
             self.regions.build(self._last.partitions)  # what the last step's losses asked for is found once for all
         self._last = self.regions[chosen].to(self.seen.device)
-        if count < len(known):
-            self._last = self._last.only(known)
+        if self._num_seen < len(self.seen):
+            self._last = self._last.only(self.seen >= 0)
         return self._last
+
+    def _count(self) -> None:
+        self._num_seen = int((self.seen >= 0).sum())
+
+
+class _Everybody(torch.autograd.Function):
+    """The performance of all points (N,), whose gradient goes to the rows (B,) that are the latest of some points."""
+
+    @staticmethod
+    def forward(ctx: Any, performance: Tensor, everybody: Tensor, points: Tensor, rows: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(points, rows)
+        ctx.scale, ctx.num_rows = scale, len(performance)
+        return everybody.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        points, rows = ctx.saved_tensors
+        return grad.new_zeros(ctx.num_rows).index_copy(0, rows, grad[points] * ctx.scale), None, None, None, None
 
 
 def _world_size() -> int:

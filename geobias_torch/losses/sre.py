@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -16,12 +17,14 @@ from geobias_torch.losses.inputs import check_call, result_dtype
 from geobias_torch.partitions import Partition
 from geobias_torch.patches import Patches
 from geobias_torch.regions import Regions
-from geobias_torch.segments import Segments, scatter_rows
+from geobias_torch.segments import Segments, add_runs, arrays, scatter_rows
 
 __all__ = ["SRELoss"]
 
 # Below this share a bin's weight in the chi-square form stops growing, so that one hit among misses cannot dominate.
 _SMALLEST_SHARE = 1e-3
+_SMALL_STEP = 1 << 19  # (ROI, member) pairs
+_WHERE = '[0, 1] for bins="probability"'
 
 
 class SRELoss(nn.Module):
@@ -145,16 +148,31 @@ class SRELoss(nn.Module):
         dtype = result_dtype(performance)
         if len(regions) == 0:
             return performance.to(dtype).sum() * 0.0
-        parts = regions.build(self.partitions)
-        cells = {id(part.cells): part.cells for part in parts}  # partitions that were cut together share theirs
         # Differences of means below are small against the means: float64 keeps them, also under autocast.
-        sums = self._summed(performance.to(torch.float64))
-        return self._of_sums(parts, {key: sums(own.segments) for key, own in cells.items()}).to(dtype)
+        values = performance.to(torch.float64)
+        parts = regions.build(self.partitions)
+        if self._has_closed_form(values, parts):
+            values = within_bounds(values, (0, 1), _WHERE)
+            loss: Tensor = _ClosedForm.apply(values, self, parts)
+            return loss.to(dtype)
+        return self._by_autograd(values, parts).to(dtype)
+
+    def _has_closed_form(self, values: Tensor, parts: list[Patches]) -> bool:
+        """Whether the gradient of a training step is written down: otherwise autograd has a hundred small steps."""
+        cells = parts[0].cells
+        usual = self.bins == "probability" and self.target == "fixed"
+        small = values.device.type == "cpu" and len(cells.segments.members) <= _SMALL_STEP
+        return usual and small and all(part.cells is cells for part in parts)
+
+    def _by_autograd(self, values: Tensor, parts: list[Patches]) -> Tensor:
+        cells = {id(part.cells): part.cells for part in parts}  # partitions that were cut together share theirs
+        sums = self._summed(values)
+        return self._of_sums(parts, {key: sums(own.segments) for key, own in cells.items()})
 
     def _summed(self, values: Tensor) -> Callable[[Segments], Tensor]:
         """What sums over cells: H bins, their squares, and the performance; of a probability's bins the upper alone."""
         if self.bins == "probability":
-            values = within_bounds(values, (0, 1), '[0, 1] for bins="probability"')
+            values = within_bounds(values, (0, 1), _WHERE)
             return lambda cells: cells.moments(values)
         member = memberships(values, bins=self.bins, bandwidth=self.bandwidth)  # (N, H)
         columns = torch.cat([member, member.square(), values.detach()[:, None]], dim=1)
@@ -195,3 +213,72 @@ class SRELoss(nn.Module):
     def _all_bins(self, histogram: Tensor) -> Tensor:
         """Shares of all bins, (K, H); of a probability's two the upper one alone is summed."""
         return torch.cat([1 - histogram, histogram], dim=1) if self.bins == "probability" else histogram
+
+
+class _ClosedForm(torch.autograd.Function):
+    """The loss with its gradient written down, for a performance that is a probability and a fixed target.
+
+    A step of a training loop sums over some ten thousand pairs, which takes less time than autograd's bookkeeping. Who
+    differentiates twice gets the second derivatives by autograd.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, loss: SRELoss, parts: list[Patches]) -> Tensor:
+        ctx.save_for_backward(values)
+        ctx.loss, ctx.parts = loss, parts
+        value, ctx.slopes = _closed_form(values.detach(), loss, parts, ctx.needs_input_grad[0])
+        return values.new_tensor(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        slopes = ctx.slopes
+        if torch.is_grad_enabled():
+            (values,) = ctx.saved_tensors
+            (slopes,) = torch.autograd.grad(ctx.loss._by_autograd(values, ctx.parts), values, create_graph=True)
+        return grad * slopes, None, None
+
+
+def _closed_form(values: Tensor, loss: SRELoss, parts: list[Patches], with_slopes: bool) -> tuple[float, Tensor | None]:
+    """The loss and its derivative by the values (N,); see `SRELoss._of_sums` for the same by autograd."""
+    cells = parts[0].cells
+    offsets, sizes, members, cell_roi, roi_sizes = arrays(
+        cells.segments.offsets, cells.segments.sizes, cells.segments.members, cells.roi, cells.roi_sizes
+    )
+    gathered = values.numpy()[members]
+    of_cell = np.zeros((2, len(sizes)))
+    for values_of, out in zip((gathered, gathered * gathered), of_cell, strict=True):
+        add_runs(values_of, offsets, out)
+    roi_mean = np.bincount(cell_roi, of_cell[0], cells.num_regions) / np.maximum(roi_sizes, 1)
+
+    starts = [0, *accumulate(len(part) + 1 for part in parts)]
+    place = np.stack([part.cell_patch.numpy() + start for part, start in zip(parts, starts, strict=False)])  # (.., L)
+    first, second = (np.bincount(place.ravel(), np.tile(column, len(parts)), starts[-1]) for column in of_cell)
+    nobody = np.zeros(1, dtype=np.int64)
+    roi = np.concatenate([x for part in parts for x in (part.roi.numpy(), nobody)])
+    size = np.concatenate([x for part in parts for x in (part.sizes.numpy(), nobody)])
+    n, n_roi, p = np.maximum(size, 2), roi_sizes[roi], roi_mean[roi]
+    h = first / n
+    weight = np.where(size >= loss.min_patch_size, n / np.maximum(n_roi, 1), 0.0) / len(roi_sizes)
+    weight *= 1 - float(loss.one_sided) * (h >= p)
+
+    if loss.estimator == "excess":
+        weight *= 0.5 * (1 / np.maximum(p, _SMALLEST_SHARE) + 1 / np.maximum(1 - p, _SMALLEST_SHARE))
+        noise = (1 / n - 1 / np.maximum(n_roi, 1)) / (n - 1)  # times the sum of squared deviations
+        value = weight * ((h - p) ** 2 - noise * (second - first * h))
+        by_first, by_second = weight * 2 * ((h - p) / n + noise * h), -weight * noise
+    else:
+        tiny = np.finfo(np.float64).tiny
+        shrunk = loss.prior / (n + loss.prior)
+        value = by_first = 0.0
+        for share, reference, sign in ((h, p, 1), (1 - h, 1 - p, -1)):
+            blended = np.maximum((1 - shrunk) * share + shrunk * reference, tiny)
+            value = value + weight * reference * np.log(np.maximum(reference, tiny) / blended)
+            by_first = by_first - sign * weight * (1 - shrunk) / n * reference / blended
+        by_second = np.zeros_like(h)
+    if not with_slopes:
+        return float(value.sum()), None
+    slopes = np.repeat(by_second[place].sum(axis=0), sizes)
+    slopes *= gathered
+    slopes *= 2
+    slopes += np.repeat(by_first[place].sum(axis=0), sizes)
+    return float(value.sum()), torch.from_numpy(np.bincount(members, slopes, len(values)))

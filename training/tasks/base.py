@@ -192,7 +192,9 @@ class LocationTask(pl.LightningModule, ABC):
         if self.bank is not None:
             index = self._bank_rows[batch.rows]
             located = index >= 0
-            performance, regions = self.bank(performance[located], index[located])
+            if not located.all():
+                performance, index = performance[located], index[located]
+            performance, regions = self.bank(performance, index)
         elif batch.regions is None:
             raise ValueError(
                 "Expected ROI samples (`rois` of the data module) or a `bank` for `geobias_loss`, but got none."
