@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 _ROUNDING = 1e-6  # of the width of the bounds: float32 of a probability may be 1.0000001
@@ -25,9 +24,10 @@ def within_bounds(
     """
     low, high = bounds
     values = performance.detach()
-    clipped = values.clamp(low, high)
-    if torch.equal(clipped, values):
-        return performance
+    if values.numel():
+        least, most = values.aminmax()
+        if low <= float(least) and float(most) <= high:
+            return performance
     outside = _outside(values, bounds)
     if outside.any():
         places = outside.nonzero()
@@ -39,7 +39,7 @@ def within_bounds(
             f"Expected `performance` within {where}, but got {float(values[tuple(places[first])]):.8g} "
             f"at row {int(numbers[first])}{way_out and ': '}{way_out}."
         )
-    return performance + (clipped - values)  # not clamp itself, whose gradient is 0 where it clips
+    return performance + (values.clamp(low, high) - values)  # not clamp itself, whose gradient is 0 where it clips
 
 
 def _outside(values: Tensor, bounds: tuple[float, float]) -> Tensor:

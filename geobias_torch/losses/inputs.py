@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -15,9 +17,12 @@ def check_performance(performance: object, points: int | None = None, of: str = 
     if performance.ndim != 1 or points not in (None, len(performance)):
         size = "" if points is None else f" with N = {points}, {of}"
         raise ValueError(f"Expected `performance` of shape (N,){size}, but got {tuple(performance.shape)}.")
-    finite = performance.detach().isfinite()
-    if not finite.all():
-        row = int((~finite).nonzero()[0])
+    performance = performance.detach()
+    if math.isfinite(performance.sum(dtype=torch.float64)):  # one number is looked at before all are
+        return
+    wrong = ~performance.isfinite()
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
         raise ValueError(f"Expected `performance` to be finite, but got {performance[row].item()} at row {row}.")
 
 
