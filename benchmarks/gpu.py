@@ -18,7 +18,7 @@ import torch
 
 from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid
 from geobias_torch.functional import noise_floor, spatial_relative_entropy, spatial_self_information
-from geobias_torch.losses import SRELoss
+from geobias_torch.losses import PerformanceBank, SRELoss
 from geobias_torch.metrics import GeoBiasScores
 
 PARTITIONS = [ScaleGrid(0.01), DistanceLag(0.005), DirectionSector(8)]
@@ -75,6 +75,14 @@ def agree(number: int = 3_000) -> None:
     for values in (None, performance, (performance < 0.7).double()):
         moved = None if values is None else values.cuda()
         close("SSI", spatial_self_information(values, here), spatial_self_information(moved, there), 1e-6)
+    gradients = []
+    for device in ("cpu", "cuda"):
+        bank = PerformanceBank(lat=lat, lon=lon, radius=0.05, min_coverage=0).to(device)
+        for seen in (number // 2, number // 3):  # not everybody: the second time patches are thinned out
+            batch = performance[:seen].to(device).requires_grad_()
+            SRELoss(PARTITIONS)(*bank(batch, torch.arange(seen, device=device))).backward()
+        gradients.append(batch.grad)
+    close("gradient of SRELoss over a bank", *gradients, rtol=1e-7)
     results = []
     for device in ("cpu", "cuda"):
         metric = GeoBiasScores(radius=0.05).to(device)
@@ -99,6 +107,14 @@ def speed(number: int = 24_343) -> dict[str, float]:
         for partition in PARTITIONS:
             spatial_relative_entropy(column, there if device == "cuda" else here, partition)
 
+    bank = PerformanceBank(lat=lat, lon=lon, radius=0.05).cuda()
+    bank(performance.cuda(), torch.arange(number, device="cuda"))
+
+    def step() -> None:
+        index = torch.randint(number, (1024,), device="cuda")
+        values = performance.float().cuda()[index].requires_grad_()
+        SRELoss(PARTITIONS)(*bank(values, index)).backward()
+
     def backward() -> None:
         values = performance.float().cuda().requires_grad_()
         SRELoss(PARTITIONS)(values, there).backward()
@@ -112,6 +128,7 @@ def speed(number: int = 24_343) -> dict[str, float]:
         "CPU / CUDA": cpu / cuda,
         "three SRE of 256 vectors, CUDA, s": many,
         "SRELoss forward and backward, CUDA, s": timed(backward),
+        "SRELoss over a bank, batch 1024, forward and backward, CUDA, s": timed(step),
         "peak CUDA memory, GB": torch.cuda.max_memory_allocated() / 1e9,
     }
 
