@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from geobias_torch.geometry import check_arc, check_coordinates, distinct_points
 from geobias_torch.graphs import Graph, build_graph, check_max_members
 from geobias_torch.members import MAX_PAIRS, list_members, nearest_listed, nearest_searched
 from geobias_torch.partitions import SIZED, Partition
-from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
+from geobias_torch.patches import Cells, Patches, SideBySide, fast_patches, plain_patches
 from geobias_torch.search import Points, Search
 from geobias_torch.segments import Segments, scatter_rows
 
@@ -62,6 +63,8 @@ class Regions:
         self.radius = radius
         self._search, self._segments, self._later = search, segments, later
         self._patches: dict[Any, Patches] = {}
+        self._joined: dict[tuple[Any, ...], SideBySide] = {}
+        self._whole: _Whole | None = None
         self._graphs: dict[Any, Graph] = {}
         self._fits: bool | None = None
 
@@ -255,9 +258,15 @@ class Regions:
 
     def _some_cells(self) -> Cells | None:
         """Cells that a partition made: they hold the members too, so that the list of members need not be made."""
-        if not self._patches:
-            return None
-        return next(iter(self._patches.values())).cells
+        for key in self.joined:
+            joined = self._known_joined(key)
+            if joined is not None:
+                return joined.cells
+        for partition in self.partitions:
+            patches = self._known(partition)
+            if patches is not None:
+                return patches.cells
+        return None
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum point values (N,) or (N, R) over every ROI: (M,) or (M, R), differentiable in ``values``."""
@@ -312,7 +321,7 @@ class Regions:
             if not callable(partition):
                 got = type(partition).__name__
                 raise TypeError(f"Expected `partition` to be a partition or a callable, but got {got}.")
-        missing = [p for p in dict.fromkeys(partitions) if p not in self._patches]
+        missing = [p for p in dict.fromkeys(partitions) if self._known(p) is None]
         fast = [p for p in missing if isinstance(p, SIZED)] if self._search is not None else []
         if fast:
             self._patches.update(zip(fast, fast_patches(self, fast), strict=True))
@@ -324,7 +333,39 @@ class Regions:
     @property
     def partitions(self) -> list[Partition]:
         """The partitions whose patches exist."""
-        return list(self._patches)
+        of_whole = self._whole.regions.partitions if self._whole is not None else []
+        return list(dict.fromkeys([*self._patches, *of_whole]))
+
+    def side_by_side(self, partitions: Sequence[Partition]) -> SideBySide | None:
+        """The patches of several partitions in one table, kept by their values; None if they have no common cells."""
+        key = tuple(partitions)
+        if self._known_joined(key) is None:
+            parts = self.build(key)
+            if any(part.cells is not parts[0].cells for part in parts):
+                return None
+            self._joined[key] = SideBySide.join(parts)
+        return self._joined[key]
+
+    @property
+    def joined(self) -> list[tuple[Partition, ...]]:
+        """The partitions whose patches exist side by side."""
+        return list(dict.fromkeys([*self._joined, *(self._whole.regions.joined if self._whole is not None else [])]))
+
+    def _known(self, partition: Partition) -> Patches | None:
+        """Patches that exist, or that the Regions of which these are a part have."""
+        if partition not in self._patches and self._whole is not None:
+            theirs = self._whole.regions._known(partition)
+            if theirs is not None:
+                self._patches[partition] = self._whole.patches(theirs)
+        return self._patches.get(partition)
+
+    def _known_joined(self, key: tuple[Partition, ...]) -> SideBySide | None:
+        """The same for patches side by side."""
+        if key not in self._joined and self._whole is not None:
+            theirs = self._whole.regions._known_joined(key)
+            if theirs is not None:
+                self._joined[key] = self._whole.joined(theirs)
+        return self._joined.get(key)
 
     def patches(self, partition: Partition) -> Patches:
         """The non-empty patches of every ROI; made on first use and kept by the value of ``partition``.
@@ -387,24 +428,18 @@ class Regions:
         if self._search is not None and self._segments is None:
             search = self._search
             near = Search(Points.of(*chosen), search.points, self.radius, search.point_tiles)
-            return Regions(points, chosen, self.radius, search=near)._with_patches(self, index)
-        # the list of members is made when somebody asks for it: sums over patches need their cells alone
-        return Regions(points, chosen, self.radius, later=partial(self.segments.of, index))._with_patches(self, index)
-
-    def _with_patches(self, whole: Regions, index: Tensor) -> Regions:
-        """Take what ``whole``, of which these are the ROIs ``index``, knows about their patches."""
-        cells = {id(p.cells): p.cells for p in whole._patches.values()}  # those cut together share theirs
-        parts = {key: own.of(index) for key, own in cells.items()}
-        self._patches = {key: p.of(index, *parts[id(p.cells)]) for key, p in whole._patches.items()}
-        return self
+            part = Regions(points, chosen, self.radius, search=near)
+        else:
+            part = Regions(points, chosen, self.radius, later=partial(self.segments.of, index))
+        # members and patches are cut out when somebody asks for them
+        part._whole = _Whole(self, which=index)
+        return part
 
     def only(self, known: Tensor) -> Regions:
         """The same ROIs without the points that are not ``known``, (N,) bool; centres stay where they are."""
         points, centers = (self.lat, self.lon), (self.center_lat, self.center_lon)
         fewer = Regions(points, centers, self.radius, later=partial(_members_of, self, known))
-        cells = {id(p.cells): p.cells for p in self._patches.values()}
-        parts = {key: own.only(known) for key, own in cells.items()}
-        fewer._patches = {key: p.only(parts[id(p.cells)]) for key, p in self._patches.items()}
+        fewer._whole = _Whole(self, known=known)
         return fewer
 
     def blocks(self, max_bytes: int) -> Iterator[Regions]:
@@ -444,10 +479,56 @@ class Regions:
             self.radius,
             segments=self.segments.to(device),
         )
+        self._take_all()
         shared = {id(p.cells): p.cells.to(device) for p in self._patches.values()}
         moved._patches = {key: p.to(device, shared[id(p.cells)]) for key, p in self._patches.items()}
+        moved._joined = {key: joined.to(device) for key, joined in self._joined.items()}
         moved._graphs = {key: graph.to(device) for key, graph in self._graphs.items()}
         return moved
+
+    def _take_all(self) -> None:
+        """Take all that is known of the Regions of which these are a part."""
+        for partition in self.partitions:
+            self._known(partition)
+        for key in self.joined:
+            self._known_joined(key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A part is pickled without the whole."""
+        if self._whole is None:
+            return self.__dict__
+        self._take_all()
+        members = {"_segments": self.segments} if self._search is None else {}
+        return self.__dict__ | members | {"_whole": None, "_later": None}
+
+
+@dataclass
+class _Whole:
+    """What a part was taken from: those of its ROIs that are ``which``, or without the points that are not known."""
+
+    regions: Regions
+    which: Tensor | None = None
+    known: Tensor | None = None
+    _cells: dict[int, Any] = field(default_factory=dict)  # patches that share theirs share them in the part too
+
+    def patches(self, theirs: Patches) -> Patches:
+        """The part's patches."""
+        key = id(theirs.cells)
+        if self.which is not None:
+            if key not in self._cells:
+                self._cells[key] = theirs.cells.of(self.which)
+            return theirs.of(self.which, *self._cells[key])
+        assert self.known is not None
+        if key not in self._cells:
+            self._cells[key] = theirs.cells.only(self.known)
+        return theirs.only(self._cells[key])
+
+    def joined(self, theirs: SideBySide) -> SideBySide:
+        """The same for patches side by side."""
+        if self.which is not None:
+            return theirs.of(self.which)
+        assert self.known is not None
+        return theirs.only(self.known)
 
 
 def _members_of(regions: Regions, known: Tensor) -> Segments:

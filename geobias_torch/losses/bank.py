@@ -201,6 +201,8 @@ class PerformanceBank(nn.Module):
         chosen = chosen[torch.from_numpy(draw[: self.centers_per_step])]
         if self._last is not None:
             self.regions.build(self._last.partitions)  # what the last step's losses asked for is found once for all
+            for together in self._last.joined:
+                self.regions.side_by_side(together)
         self._last = self.regions[chosen].to(self.seen.device)
         if self._num_seen < len(self.seen):
             self._last = self._last.only(self.seen >= 0)

@@ -15,9 +15,9 @@ from geobias_torch.bounds import within_bounds
 from geobias_torch.histograms import memberships
 from geobias_torch.losses.inputs import check_call, result_dtype
 from geobias_torch.partitions import Partition
-from geobias_torch.patches import Patches
+from geobias_torch.patches import Patches, SideBySide
 from geobias_torch.regions import Regions
-from geobias_torch.segments import Segments, add_runs, arrays, scatter_rows
+from geobias_torch.segments import Segments, add_runs, arrays, labels, scatter_rows
 
 __all__ = ["SRELoss"]
 
@@ -150,21 +150,22 @@ class SRELoss(nn.Module):
             return performance.to(dtype).sum() * 0.0
         # Differences of means below are small against the means: float64 keeps them, also under autocast.
         values = performance.to(torch.float64)
+        patches = self._of_small_step(values, regions)
+        if patches is None:
+            return self._by_autograd(values, regions).to(dtype)
+        values = within_bounds(values, (0, 1), _WHERE)
+        loss: Tensor = _ClosedForm.apply(values, self, regions, patches)
+        return loss.to(dtype)
+
+    def _of_small_step(self, values: Tensor, regions: Regions) -> SideBySide | None:
+        """The patches of a training step, for which the gradient is written down: autograd costs more than the sums."""
+        if self.bins != "probability" or self.target != "fixed" or values.is_cuda:
+            return None
+        small = int(regions.sizes.sum()) <= _SMALL_STEP
+        return regions.side_by_side(self.partitions) if small else None
+
+    def _by_autograd(self, values: Tensor, regions: Regions) -> Tensor:
         parts = regions.build(self.partitions)
-        if self._has_closed_form(values, parts):
-            values = within_bounds(values, (0, 1), _WHERE)
-            loss: Tensor = _ClosedForm.apply(values, self, parts)
-            return loss.to(dtype)
-        return self._by_autograd(values, parts).to(dtype)
-
-    def _has_closed_form(self, values: Tensor, parts: list[Patches]) -> bool:
-        """Whether the gradient of a training step is written down: otherwise autograd has a hundred small steps."""
-        cells = parts[0].cells
-        usual = self.bins == "probability" and self.target == "fixed"
-        small = values.device.type == "cpu" and len(cells.segments.members) <= _SMALL_STEP
-        return usual and small and all(part.cells is cells for part in parts)
-
-    def _by_autograd(self, values: Tensor, parts: list[Patches]) -> Tensor:
         cells = {id(part.cells): part.cells for part in parts}  # partitions that were cut together share theirs
         sums = self._summed(values)
         return self._of_sums(parts, {key: sums(own.segments) for key, own in cells.items()})
@@ -223,39 +224,39 @@ class _ClosedForm(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, loss: SRELoss, parts: list[Patches]) -> Tensor:
+    def forward(ctx: Any, values: Tensor, loss: SRELoss, regions: Regions, patches: SideBySide) -> Tensor:
         ctx.save_for_backward(values)
-        ctx.loss, ctx.parts = loss, parts
-        value, ctx.slopes = _closed_form(values.detach(), loss, parts, ctx.needs_input_grad[0])
+        ctx.loss, ctx.regions = loss, regions
+        value, ctx.slopes = _closed_form(values.detach().numpy(), loss, patches, ctx.needs_input_grad[0])
         return values.new_tensor(value)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         slopes = ctx.slopes
         if torch.is_grad_enabled():
             (values,) = ctx.saved_tensors
-            (slopes,) = torch.autograd.grad(ctx.loss._by_autograd(values, ctx.parts), values, create_graph=True)
-        return grad * slopes, None, None
+            (slopes,) = torch.autograd.grad(ctx.loss._by_autograd(values, ctx.regions), values, create_graph=True)
+        return grad * slopes, None, None, None
 
 
-def _closed_form(values: Tensor, loss: SRELoss, parts: list[Patches], with_slopes: bool) -> tuple[float, Tensor | None]:
+def _closed_form(
+    values: np.ndarray, loss: SRELoss, patches: SideBySide, with_slopes: bool
+) -> tuple[float, Tensor | None]:
     """The loss and its derivative by the values (N,); see `SRELoss._of_sums` for the same by autograd."""
-    cells = parts[0].cells
-    offsets, sizes, members, cell_roi, roi_sizes = arrays(
-        cells.segments.offsets, cells.segments.sizes, cells.segments.members, cells.roi, cells.roi_sizes
+    cells, segments = patches.cells, patches.cells.segments
+    offsets, sizes, members = arrays(segments.offsets, segments.sizes, segments.members)
+    cell_roi, roi_sizes, patch_offsets, size, place = arrays(
+        cells.roi, cells.roi_sizes, patches.offsets, patches.sizes, patches.place
     )
-    gathered = values.numpy()[members]
+    gathered = values[members]
     of_cell = np.zeros((2, len(sizes)))
-    for values_of, out in zip((gathered, gathered * gathered), of_cell, strict=True):
-        add_runs(values_of, offsets, out)
-    roi_mean = np.bincount(cell_roi, of_cell[0], cells.num_regions) / np.maximum(roi_sizes, 1)
-
-    starts = [0, *accumulate(len(part) + 1 for part in parts)]
-    place = np.stack([part.cell_patch.numpy() + start for part, start in zip(parts, starts, strict=False)])  # (.., L)
-    first, second = (np.bincount(place.ravel(), np.tile(column, len(parts)), starts[-1]) for column in of_cell)
-    nobody = np.zeros(1, dtype=np.int64)
-    roi = np.concatenate([x for part in parts for x in (part.roi.numpy(), nobody)])
-    size = np.concatenate([x for part in parts for x in (part.sizes.numpy(), nobody)])
+    for column, out in zip((gathered, gathered * gathered), of_cell, strict=True):
+        add_runs(column, offsets, out)
+    roi_mean = np.bincount(cell_roi, of_cell[0], len(roi_sizes)) / np.maximum(roi_sizes, 1)
+    # cells that lie in no patch are added to one more, which is dropped here and has no slope below
+    flat, per_cell = place.ravel(), place.shape[1]
+    first, second = (np.bincount(flat, np.repeat(x, per_cell), len(size) + 1)[:-1] for x in of_cell)
+    roi = labels(np.diff(patch_offsets))
     n, n_roi, p = np.maximum(size, 2), roi_sizes[roi], roi_mean[roi]
     h = first / n
     weight = np.where(size >= loss.min_patch_size, n / np.maximum(n_roi, 1), 0.0) / len(roi_sizes)
@@ -277,8 +278,9 @@ def _closed_form(values: Tensor, loss: SRELoss, parts: list[Patches], with_slope
         by_second = np.zeros_like(h)
     if not with_slopes:
         return float(value.sum()), None
-    slopes = np.repeat(by_second[place].sum(axis=0), sizes)
+    of_cells = [np.append(slope, 0.0)[place].sum(axis=1) for slope in (by_first, by_second)]
+    slopes = np.repeat(of_cells[1], sizes)
     slopes *= gathered
     slopes *= 2
-    slopes += np.repeat(by_first[place].sum(axis=0), sizes)
+    slopes += np.repeat(of_cells[0], sizes)
     return float(value.sum()), torch.from_numpy(np.bincount(members, slopes, len(values)))

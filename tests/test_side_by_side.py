@@ -1,0 +1,106 @@
+"""Patches of several partitions in one table: the same as one by one, whole, in part and thinned out."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid
+from geobias_torch.losses import SRELoss
+
+PARTITIONS = (ScaleGrid(0.05), DistanceLag(0.03), DirectionSector(5))
+N = 150
+
+
+def make(seed=0):
+    rng = np.random.default_rng(seed)
+    return Regions.from_points(lat=40 + rng.uniform(0, 6, N), lon=177 + rng.uniform(0, 6, N), radius=0.1)
+
+
+def tables(joined):
+    """{(ROI, members)} of every patch that has any, and how many cells lie in none, per partition."""
+    cells, none = joined.cells, len(joined.sizes)
+    found = []
+    for column in joined.place.T.tolist():
+        members = {}
+        for cell, patch in enumerate(column):
+            if patch < none:
+                start, stop = cells.segments.offsets[cell], cells.segments.offsets[cell + 1]
+                members.setdefault(patch, []).extend(cells.segments.members[start:stop].tolist())
+        roi = torch.searchsorted(joined.offsets, torch.arange(none), right=True) - 1
+        sizes = {patch: len(points) for patch, points in members.items()}
+        assert all(int(joined.sizes[patch]) == size for patch, size in sizes.items())
+        found.append(sorted((int(roi[patch]), sorted(points)) for patch, points in members.items() if points))
+    return found
+
+
+def expected(regions):
+    """The same from the patches of each partition."""
+    found = []
+    for partition in PARTITIONS:
+        patches = regions.patches(partition)
+        members = [[] for _ in range(len(patches))]
+        segments = patches.cells.segments
+        for cell, patch in enumerate(patches.cell_patch.tolist()):
+            if patch < len(patches):
+                members[patch] += segments.members[segments.offsets[cell] : segments.offsets[cell + 1]].tolist()
+        found.append(sorted((int(roi), sorted(points)) for roi, points in zip(patches.roi, members, strict=True)))
+    return found
+
+
+KNOWN = torch.arange(N) % 7 > 1
+PARTS = {
+    "whole": lambda regions: regions,
+    "some": lambda regions: regions[torch.tensor([5, 3, 149, 3])],
+    "none": lambda regions: regions[torch.tensor([], dtype=torch.int64)],
+    "thinned out": lambda regions: regions.only(KNOWN),
+    "some, thinned out": lambda regions: regions[10:60].only(KNOWN),
+    "nobody left": lambda regions: regions[:3].only(torch.zeros(N, dtype=torch.bool)),
+    "some of some": lambda regions: regions[20:90][torch.tensor([1, 40])],
+    "some, pickled": lambda regions: pickle.loads(pickle.dumps(regions[4:40])),
+}
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["found before", "found for the part"])
+@pytest.mark.parametrize("name", PARTS)
+def test_they_are_the_patches_of_each_partition(name, before):
+    regions, fresh = make(), make()
+    regions.segments, fresh.segments  # noqa: B018  (listed, as in a bank)
+    if before:
+        regions.side_by_side(PARTITIONS)
+    part = PARTS[name](regions)
+    assert bool(part.joined) == before
+    joined = part.side_by_side(PARTITIONS)
+    plain = PARTS[name](fresh)
+    if joined is None:  # listed members are cut by each partition on its own
+        assert not before
+        return
+    assert tables(joined) == expected(plain)
+    assert part.sizes.tolist() == plain.sizes.tolist()
+
+
+def test_a_pickled_part_leaves_the_whole_behind():
+    regions = make()
+    regions.side_by_side(PARTITIONS)
+    assert len(pickle.dumps(regions[:2])) < 0.2 * len(pickle.dumps(regions))
+
+
+@pytest.mark.parametrize("estimator", ["excess", "kl"])
+@pytest.mark.parametrize("one_sided", [True, False, 0.4])
+def test_the_gradient_written_down_is_that_of_autograd(estimator, one_sided):
+    regions, loss = make(), SRELoss(PARTITIONS, estimator=estimator, one_sided=one_sided)
+    values = torch.rand(N, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    values[::5] = values[::5].round()
+    results = []
+    for way in (loss, lambda v, r: loss._by_autograd(v, r)):
+        v = values.clone().requires_grad_()
+        value = way(v, regions)
+        (first,) = torch.autograd.grad(value, v, create_graph=True)
+        (second,) = torch.autograd.grad((first * torch.linspace(-1, 1, N)).sum(), v)
+        results.append((value, first, second))
+    for written, automatic in zip(*results, strict=True):
+        torch.testing.assert_close(written, automatic, rtol=1e-9, atol=1e-12)
+    plain = values.clone().requires_grad_()
+    loss(plain, regions).backward()
+    torch.testing.assert_close(plain.grad, results[1][1].detach(), rtol=1e-9, atol=1e-12)
