@@ -10,7 +10,7 @@ from torch import Tensor
 
 from training.encoders.base import has_location
 
-__all__ = ["equal_area_cells", "split_rows", "standardised"]
+__all__ = ["split_rows", "standardised"]
 
 
 def split_rows(
