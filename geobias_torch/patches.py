@@ -18,7 +18,7 @@ from torch import Tensor
 from geobias_torch.geometry import LocalFrame
 from geobias_torch.partitions import SIZED, Partition, check_patch_ids
 from geobias_torch.search import Block
-from geobias_torch.segments import Segments, arrays, labels, offsets_of, repeat, scatter_rows, spans, take_runs, tensors
+from geobias_torch.segments import Segments, arrays, labels, offsets_of, scatter_rows, spans, take_runs, tensors
 from geobias_torch.threads import spread
 
 if TYPE_CHECKING:
@@ -206,62 +206,6 @@ class Patches:
         """Copy to a device, where ``cells`` has been copied already."""
         roi, ids, sizes, cell_patch = (t.to(device) for t in (self.roi, self.ids, self.sizes, self.cell_patch))
         return Patches(roi, ids, sizes, cells, cell_patch)
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """The patches of several partitions that were cut together, in one table: what a step of a training loop asks for.
-
-    Attributes:
-        cells: their common cells.
-        offsets: (M + 1,) int64: ROI m has the patches ``offsets[m]`` to ``offsets[m + 1]``, of all partitions.
-        sizes: (K,) int64: number of points in each; 0 where all of them are gone.
-        place: (L, partitions) int64: the patch of each cell under each partition, K where there is none.
-    """
-
-    cells: Cells
-    offsets: Tensor
-    sizes: Tensor
-    place: Tensor
-
-    @classmethod
-    def join(cls, parts: list[Patches]) -> SideBySide:
-        """Put patches with the same cells side by side."""
-        counts = torch.stack([part.offsets.diff() for part in parts])  # (partitions, M)
-        offsets = offsets_of(counts.sum(dim=0))
-        shifts = offsets[:-1] + counts.cumsum(0) - counts  # where the patches of a partition begin within their ROI
-        sizes = offsets.new_zeros(int(offsets[-1]))
-        place = torch.empty(len(parts[0].cell_patch), len(parts), dtype=torch.int64, device=offsets.device)
-        for column, part, shift in zip(place.unbind(1), parts, shifts, strict=True):
-            number = torch.arange(len(part), device=offsets.device) + (shift - part.offsets[:-1])[part.roi]
-            sizes[number] = part.sizes
-            column.copy_(torch.cat([number, number.new_tensor([len(sizes)])])[part.cell_patch])
-        return cls(parts[0].cells, offsets, sizes, place)
-
-    def of(self, which: Tensor) -> SideBySide:
-        """Those of some ROIs."""
-        cells, rows = self.cells.of(which)
-        offsets, sizes, place = arrays(self.offsets, self.sizes, self.place)
-        roi, rows, which = arrays(cells.roi, rows, which)
-        starts = offsets[which]
-        own, new = spans(starts, offsets[which + 1] - starts)
-        old = place[rows]
-        moved = old + (new[:-1] - starts)[roi][:, None]
-        moved[old == len(sizes)] = len(own)
-        new, sizes, moved = tensors(new, sizes[own], moved)
-        return SideBySide(cells, new, sizes, moved)
-
-    def only(self, known: Tensor) -> SideBySide:
-        """Without the points that are not ``known``, (N,) bool."""
-        cells = self.cells.only(known)
-        sizes = scatter_rows(
-            len(self.sizes) + 1, self.place.flatten(), repeat(cells.segments.sizes, self.place.shape[1])
-        )
-        return SideBySide(cells, self.offsets, sizes[:-1], self.place)
-
-    def to(self, device: torch.device | str) -> SideBySide:
-        """Copy to a device."""
-        return SideBySide(self.cells.to(device), *(x.to(device) for x in (self.offsets, self.sizes, self.place)))
 
 
 def fold_cells(cells: Cells, ids: Tensor) -> Patches:

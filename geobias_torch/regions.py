@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -16,7 +15,8 @@ from geobias_torch.geometry import check_arc, check_coordinates, distinct_points
 from geobias_torch.graphs import Graph, build_graph, check_max_members
 from geobias_torch.members import MAX_PAIRS, list_members, nearest_listed, nearest_searched
 from geobias_torch.partitions import SIZED, Partition
-from geobias_torch.patches import Cells, Patches, SideBySide, fast_patches, plain_patches
+from geobias_torch.parts import SideBySide, Whole
+from geobias_torch.patches import Cells, Patches, fast_patches, plain_patches
 from geobias_torch.search import Points, Search
 from geobias_torch.segments import Segments, scatter_rows
 
@@ -64,7 +64,7 @@ class Regions:
         self._search, self._segments, self._later = search, segments, later
         self._patches: dict[Any, Patches] = {}
         self._joined: dict[tuple[Any, ...], SideBySide] = {}
-        self._whole: _Whole | None = None
+        self._whole: Whole | None = None
         self._graphs: dict[Any, Graph] = {}
         self._fits: bool | None = None
 
@@ -432,14 +432,14 @@ class Regions:
         else:
             part = Regions(points, chosen, self.radius, later=partial(self.segments.of, index))
         # members and patches are cut out when somebody asks for them
-        part._whole = _Whole(self, which=index)
+        part._whole = Whole(self, which=index)
         return part
 
     def only(self, known: Tensor) -> Regions:
         """The same ROIs without the points that are not ``known``, (N,) bool; centres stay where they are."""
         points, centers = (self.lat, self.lon), (self.center_lat, self.center_lon)
         fewer = Regions(points, centers, self.radius, later=partial(_members_of, self, known))
-        fewer._whole = _Whole(self, known=known)
+        fewer._whole = Whole(self, known=known)
         return fewer
 
     def blocks(self, max_bytes: int) -> Iterator[Regions]:
@@ -500,35 +500,6 @@ class Regions:
         self._take_all()
         members = {"_segments": self.segments} if self._search is None else {}
         return self.__dict__ | members | {"_whole": None, "_later": None}
-
-
-@dataclass
-class _Whole:
-    """What a part was taken from: those of its ROIs that are ``which``, or without the points that are not known."""
-
-    regions: Regions
-    which: Tensor | None = None
-    known: Tensor | None = None
-    _cells: dict[int, Any] = field(default_factory=dict)  # patches that share theirs share them in the part too
-
-    def patches(self, theirs: Patches) -> Patches:
-        """The part's patches."""
-        key = id(theirs.cells)
-        if self.which is not None:
-            if key not in self._cells:
-                self._cells[key] = theirs.cells.of(self.which)
-            return theirs.of(self.which, *self._cells[key])
-        assert self.known is not None
-        if key not in self._cells:
-            self._cells[key] = theirs.cells.only(self.known)
-        return theirs.only(self._cells[key])
-
-    def joined(self, theirs: SideBySide) -> SideBySide:
-        """The same for patches side by side."""
-        if self.which is not None:
-            return theirs.of(self.which)
-        assert self.known is not None
-        return theirs.only(self.known)
 
 
 def _members_of(regions: Regions, known: Tensor) -> Segments:

@@ -20,6 +20,7 @@ LAYERS = [
     ["geometry", "histograms", "performance", "columns"],
     ["partitions", "search", "graphs", "maps"],
     ["members", "patches"],
+    ["parts"],
     ["regions"],
     ["functional"],
     ["losses", "metrics", "tables"],

@@ -15,7 +15,8 @@ from geobias_torch.bounds import within_bounds
 from geobias_torch.histograms import memberships
 from geobias_torch.losses.inputs import check_call, result_dtype
 from geobias_torch.partitions import Partition
-from geobias_torch.patches import Patches, SideBySide
+from geobias_torch.parts import SideBySide
+from geobias_torch.patches import Patches
 from geobias_torch.regions import Regions
 from geobias_torch.segments import Segments, add_runs, arrays, labels, scatter_rows
 
