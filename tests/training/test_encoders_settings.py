@@ -15,6 +15,7 @@ from training.encoders import (
     NeRF,
     Space2VecGrid,
     Space2VecTheory,
+    Sphere2Vec,
     SphericalHarmonics,
 )
 
@@ -66,6 +67,10 @@ def test_anchors_of_a_data_module_are_training_points():
         (lambda: Space2VecGrid(0), "`scales` of at least 1, but got 0"),
         (lambda: Space2VecTheory(min_radius=400.0), "0 < `min_radius` <= `max_radius`, but got 400.0 and 360.0"),
         (lambda: SphericalHarmonics(0), "`bandlimit` of at least 1, but got 0"),
+        (lambda: Sphere2Vec(2.5), "whole number as `scales` of at least 1, but got 2.5"),
+        (lambda: NeRF(2.5), "whole number as `scales` of at least 1, but got 2.5"),
+        (lambda: Space2VecGrid(2.5), "whole number as `scales` of at least 1, but got 2.5"),
+        (lambda: SphericalHarmonics(2.5), "whole number as `bandlimit` of at least 1, but got 2.5"),
         (lambda: SIREN(0, 1), "`in_features` of at least 1, but got 0"),
         (lambda: SIREN(2, 1, layers=0), "`layers` of at least 1, but got 0"),
         (lambda: SIREN(2, 1, omega=-1.0), "`first_omega` and `omega` finite and > 0, but got 30.0 and -1.0"),

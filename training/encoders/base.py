@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PositionEncoder", "geometric_frequencies", "has_location"]
+__all__ = ["PositionEncoder", "check_count", "geometric_frequencies", "has_location"]
 
 
 class PositionEncoder(nn.Module, ABC):
@@ -97,6 +98,12 @@ def has_location(lat: Tensor, lon: Tensor) -> Tensor:
     return lat.isfinite() & lon.isfinite()
 
 
+def check_count(name: str, count: int) -> None:
+    """Refuse what is no whole number of at least 1."""
+    if not isinstance(count, Integral) or count < 1:
+        raise ValueError(f"Expected a whole number as `{name}` of at least 1, but got {count}.")
+
+
 def geometric_frequencies(scales: int, min_radius: float, max_radius: float) -> Tensor:
     r"""Frequencies :math:`f_i = 1/r_i` of radii spaced geometrically, finest first, shape (S,) float64.
 
@@ -114,8 +121,7 @@ def geometric_frequencies(scales: int, min_radius: float, max_radius: float) -> 
         >>> geometric_frequencies(3, min_radius=0.01, max_radius=1.0)
         tensor([100., 10., 1.], dtype=torch.float64)
     """
-    if scales < 1:
-        raise ValueError(f"Expected `scales` of at least 1, but got {scales}.")
+    check_count("scales", scales)
     if not 0 < min_radius <= max_radius:
         raise ValueError(f"Expected 0 < `min_radius` <= `max_radius`, but got {min_radius} and {max_radius}.")
     step = torch.arange(scales, dtype=torch.float64) / max(scales - 1, 1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from geobias_torch.geometry import EARTH_RADIUS_KM, unit_vectors
-from training.encoders.base import PositionEncoder
+from training.encoders.base import PositionEncoder, check_count
 
 __all__ = ["NeRF"]
 
@@ -38,7 +38,7 @@ class NeRF(PositionEncoder):
         frequencies: buffer of shape (L,), 2^k pi, float64 whatever the module's dtype.
 
     Raises:
-        ValueError: if ``scales`` is below 1.
+        ValueError: if ``scales`` is below 1 or no whole number.
 
     Example:
         >>> import torch
@@ -53,8 +53,7 @@ class NeRF(PositionEncoder):
     frequencies: Tensor
 
     def __init__(self, scales: int = 16, include_input: bool = True) -> None:
-        if scales < 1:
-            raise ValueError(f"Expected `scales` of at least 1, but got {scales}.")
+        check_count("scales", scales)
         finest = scales - 1
         if finest > _FINEST_FLOAT32:
             noise, where = (

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from geobias_torch.geometry import EARTH_RADIUS_KM, unit_vectors
-from training.encoders.base import PositionEncoder
+from training.encoders.base import PositionEncoder, check_count
 
 __all__ = ["SphericalHarmonics"]
 
@@ -43,7 +43,7 @@ class SphericalHarmonics(PositionEncoder):
         start: buffer of shape (L,), float64: :math:`\Pi_m^m`, where it starts.
 
     Raises:
-        ValueError: if ``bandlimit`` is below 1.
+        ValueError: if ``bandlimit`` is below 1 or no whole number.
 
     Example:
         >>> import torch
@@ -62,8 +62,7 @@ class SphericalHarmonics(PositionEncoder):
     start: Tensor
 
     def __init__(self, bandlimit: int = 20) -> None:
-        if bandlimit < 1:
-            raise ValueError(f"Expected `bandlimit` of at least 1, but got {bandlimit}.")
+        check_count("bandlimit", bandlimit)
         super().__init__(dim=bandlimit**2)
         order = torch.arange(bandlimit, dtype=torch.float64)
         degree = order[:, None]
