@@ -206,6 +206,8 @@ def test_features_are_mapped_read_only(path, features):
         ({"split": ["test"] * COUNT}, {"split_column": "split"}, "train with and held-out ones, but got 0 and 0"),
         ({"t": [None] * COUNT}, {}, "rows to train with and held-out ones, but got 0 and 0"),
         ({"t": [7] * COUNT}, {}, r"differs between the training rows, but got 2\d rows with \[7.0\]"),
+        ({"t": [1e300, 2.0] * (COUNT // 2)}, {}, r"target that can be standardised, but got numbers from 2 to 1e\+300"),
+        ({"t": [1e300] * COUNT}, {"standardise": False}, r"target that float32 holds, but got 1e\+300 at data row"),
         ({"bird": ["wren"] * COUNT}, {"target": "bird", "task": "classification"}, r"2 classes .*got \['wren'\]"),
         ({"lat": [91] * COUNT}, {}, r"`lat` in degrees within \[-90, 90\], but got 91 at data row 1 of"),
     ],

@@ -85,7 +85,8 @@ def standardised(target: Tensor, train: Tensor) -> Tensor:
     """The target (N,) less the mean of the rows ``train``, (N,) bool, over their standard deviation (n - 1), float32.
 
     Raises:
-        ValueError: if fewer than two of the rows ``train`` have different targets: there is nothing to learn.
+        ValueError: if fewer than two of the rows ``train`` have different targets, so that there is nothing to learn,
+            or the numbers are so large that the result is not finite or has another spread than 1.
 
     Example:
         >>> import torch
@@ -98,4 +99,9 @@ def standardised(target: Tensor, train: Tensor) -> Tensor:
             f"Expected a target that differs between the training rows, but got {len(known)} rows with "
             f"{known.unique().tolist()}."
         )
-    return ((target - known.mean()) / known.std()).float()
+    result = ((target - known.mean()) / known.std()).float()
+    if not result.isfinite().all() or not 0.99 < result[train].std() < 1.01:
+        raise ValueError(
+            f"Expected a target that can be standardised, but got numbers from {target.min():g} to {target.max():g}."
+        )
+    return result

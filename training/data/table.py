@@ -116,6 +116,12 @@ class TableDataModule(LocatedDataModule):
         else:
             target = torch.from_numpy(values)
             target = standardised(target, ~held_out) if self.standardise else target.float()
+            too_large = (~target.isfinite()).nonzero()[:, 0].tolist()
+            if too_large:
+                raise ValueError(
+                    f"Expected a target that float32 holds, but got {values[too_large[0]]:g} "
+                    f"{place(self.path, int(rows[too_large[0]]))}."
+                )
         points = Points(lat, lon, target, self.radius, features, feature_rows=torch.from_numpy(rows))
         return points.take(kept), held_out[kept]
 
