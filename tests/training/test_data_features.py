@@ -42,6 +42,37 @@ def test_features_stay_with_their_rows(files):
     assert batch.features.dtype == torch.float32
 
 
+def test_features_that_are_not_finite_are_refused_with_their_place(files):
+    for path, row, value in ((files[0], 3, np.nan), (files[1], 2, np.inf)):
+        array = np.load(path)
+        array[row, 1] = value
+        np.save(path, array)
+    split = points(10, features=FeatureFiles(*files)).take(torch.arange(1, 10))
+    assert split[[0, 1]].features.isfinite().all()
+    with pytest.raises(ValueError, match=r"finite `features`, but got nan in row 3 of .*a.npy, counted from 0"):
+        split[[0, 2]]
+    with pytest.raises(ValueError, match=r"finite `features`, but got inf in row 2 of .*b.npy, counted from 0"):
+        split[[0, 7]]
+    table = torch.zeros(4, 2, dtype=torch.float64)
+    table[2, 1] = 1e300  # not as float32
+    with pytest.raises(ValueError, match="finite `features`, but got inf in row 2, counted from 0"):
+        points(4, features=table)[[1, 2]]
+
+
+def test_rows_by_mask_and_from_the_end(files):
+    split = points(10, features=FeatureFiles(*files))
+    for rows in (torch.arange(10) > 7, (np.arange(10) > 7), [8, -1]):
+        batch = split[rows]
+        assert batch.rows.tolist() == batch.lat.tolist() == batch.features[:, 0].tolist() == [8, 9]
+        assert batch.num_random == 2
+
+
+@pytest.mark.parametrize("row", [10, -1])
+def test_rows_that_no_file_has_are_refused(files, row):
+    with pytest.raises(ValueError, match=rf"rows within \[0, 10\), but got {row}"):
+        FeatureFiles(*files)[np.array([3, row])]
+
+
 def test_files_larger_than_the_memory_are_read_row_by_row(tmp_path):
     shape = (2_000_000, 100_000)  # 800 GB of which nothing is on the disk
     array = np.lib.format.open_memmap(tmp_path / "large.npy", mode="w+", dtype=np.float32, shape=shape)
@@ -84,6 +115,12 @@ def test_refused_files(tmp_path, files):
     for name in ("text", "empty"):
         with pytest.raises(ValueError, match=rf"an .npy file of numbers, but got .*{name}.npy, which is none"):
             FeatureFiles(tmp_path / f"{name}.npy")
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(ValueError, match=r"an .npy file of numbers, but got .*zip.npy, which is none"):
+        FeatureFiles(tmp_path / "zip.npy")
+    np.savez(tmp_path / "x.npz", np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"an .npy file of numbers, but got .*x.npz, which is an .npz file"):
+        FeatureFiles(tmp_path / "x.npz")
     np.save(tmp_path / "wide.npy", np.zeros((2, 3)))
     with pytest.raises(ValueError, match=r"as many features in every file, but got \[2, 3\]"):
         FeatureFiles(files[0], tmp_path / "wide.npy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -44,12 +45,20 @@ class FeatureFiles:
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """Features of some rows by number, shape (B, F)."""
+        outside = rows[(rows < 0) | (rows >= len(self))]
+        if len(outside):
+            raise ValueError(f"Expected rows within [0, {len(self)}), but got {outside[0]}.")
         chosen = np.empty((len(rows), self.shape[1]), dtype=np.result_type(*self.arrays))
         which = np.searchsorted(self.ends, rows, side="right")
         for number, array in enumerate(self.arrays):
             inside = which == number
             chosen[inside] = array[rows[inside] - (self.ends[number] - len(array))]
         return chosen
+
+    def place(self, row: int) -> str:
+        """Say where a row is: in which one of which file."""
+        number = int(np.searchsorted(self.ends, row, side="right"))
+        return f"row {row - (self.ends[number] - len(self.arrays[number]))} of {os.fspath(self.paths[number])}"
 
     def __reduce__(self) -> tuple[type[FeatureFiles], tuple[str | os.PathLike[str], ...]]:
         return FeatureFiles, self.paths
@@ -60,8 +69,11 @@ def _mapped(path: str | os.PathLike[str]) -> np.ndarray:
         raise ValueError(f"Expected features, but got no file {path}.")
     try:
         array = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"Expected an .npy file of numbers, but got {path}, which is none.") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise ValueError(f"Expected an .npy file of numbers, but got {path}, which is an .npz file.")
     if array.ndim != 2 or array.dtype.kind not in "biuf":
         raise ValueError(f"Expected numbers of shape (N, F), but got {array.dtype} of shape {array.shape} in {path}.")
     return array

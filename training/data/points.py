@@ -82,7 +82,7 @@ class Points(Dataset[Batch]):
         feature_rows: which row of ``features`` and ``image`` is that of each point, (N,) int64; None = its own.
 
     Raises:
-        ValueError: if the numbers of rows do not fit together.
+        ValueError: if the numbers of rows do not fit together; for a batch, if its features are not finite.
 
     Example:
         >>> import torch
@@ -115,7 +115,7 @@ class Points(Dataset[Batch]):
 
     def __getitem__(self, rows: list[int] | Tensor | RoiDraw) -> Batch:
         if not isinstance(rows, RoiDraw):
-            index = torch.as_tensor(rows)
+            index = torch.arange(len(self))[rows]  # of a mask or from the end, too
             return self._batch(index, len(index), None)
         index = torch.cat([rows.random_rows, rows.member_rows])
         if not len(rows.center_rows):
@@ -157,7 +157,16 @@ class Points(Dataset[Batch]):
         if self.features is None:
             return None
         chosen = self.features[rows] if isinstance(self.features, Tensor) else self.features[rows.numpy()]
-        return torch.as_tensor(chosen).float()
+        features = torch.as_tensor(chosen).float()
+        wrong = (~features.isfinite()).nonzero()
+        if len(wrong):
+            first, column = wrong[0].tolist()
+            row = int(rows[first])
+            where = self.features.place(row) if isinstance(self.features, FeatureFiles) else f"row {row}"
+            raise ValueError(
+                f"Expected finite `features`, but got {features[first, column]} in {where}, counted from 0."
+            )
+        return features
 
     def _image(self, rows: Tensor) -> ImagePredictions | None:
         if self.image is None:
