@@ -1,5 +1,6 @@
 """The iNaturalist layout, in a small folder: who belongs to whom, and that nothing sparse is made dense."""
 
+import io
 import json
 import pickle
 import warnings
@@ -189,6 +190,41 @@ def test_missing_files_are_named(folder, name):
         ),
         ("val2018_locations.json", lambda x: x[0].pop("lat"), "a list of places in .*entry 'lat'"),
         ("train2018_locations.json", lambda x: x[0].update(lat=95), r"\[-90, 90\], but got 95 for id 413 in .*train"),
+        (
+            "val2018_locations.json",
+            lambda x: x[0].update(lat="48.8"),
+            r"`lat` .*, but got '48.8' for id 10133 in .*_loc",
+        ),
+        ("val2018_locations.json", lambda x: x[0].update(lon="9"), r"`lon` .*, but got '9' for id 10133 in .*_loc"),
+        (
+            "val2018_locations.json",
+            lambda x: x[0].update(lon=float("inf")),
+            r"`lon` .*finite, but got inf for id 10133",
+        ),
+        ("val2018_locations.json", lambda x: x[0].update(lon=10**400), r"`lon` .*finite, but got 10+ for id 10133"),
+        (
+            "val2018_locations.json",
+            lambda x: x.append(x[0] | {"lat": 1}),
+            r"one location .* \(1, 5.0\) for id 10133 in",
+        ),
+        *(
+            (
+                "train2018.json",
+                lambda x, value=value: x["annotations"][0].update(category_id=value),
+                f"a whole `category_id`, but got {value!r} for id 7 in .*train2018.json",
+            )
+            for value in (None, "three", 3.5, 2**53 + 1, float("nan"), -1, True)
+        ),
+        (
+            "val2018.json",
+            lambda x: x["annotations"].append({"image_id": 10000, "category_id": 5}),
+            "one category for every picture, but got 3 and 5 for id 10000 in .*val2018.json",
+        ),
+        (
+            "val2018.json",
+            lambda x: x["images"].append(x["images"][2]),
+            "every picture once, but got id 10014 more often in .*val2018.json",
+        ),
         ("categories2018.json", lambda x: x.pop(3), "id and name of every category in .*but got none with '3'"),
         ("categories2018.json", lambda x: x[0].pop("name"), "id and name of every category in .*none with 'name'"),
     ],
@@ -215,6 +251,17 @@ def test_refused_features_and_predictions(folder):
     (folder / "x.npz").write_text("no archive")
     with pytest.raises(ValueError, match=r"a sparse matrix as scipy saves it, but got .*x.npz, which is none"):
         load(folder, predictions="x.npz")
+    whole = (folder / PREDICTIONS).read_bytes()
+    dense = io.BytesIO()
+    np.save(dense, np.zeros((VAL, 41)))
+    for content in (dense.getvalue(), b"PK\x03\x04 and no more", whole[: len(whole) // 2], b""):
+        (folder / "x.npz").write_bytes(content)
+        with pytest.raises(ValueError, match=r"a sparse matrix as scipy saves it, but got .*x.npz, which is none"):
+            load(folder, predictions="x.npz")
+    for value in (np.nan, np.inf, -0.5):
+        sparse.save_npz(folder / "x.npz", sparse.csr_matrix(([0.5, value], ([1, 4], [3, 5])), shape=(VAL, 41)))
+        with pytest.raises(ValueError, match=rf"finite and >= 0, but got {value:g} in row 4 of .*x.npz, counted"):
+            load(folder, predictions="x.npz")
     for shape in ((VAL + 1, 41), (VAL, 8)):
         sparse.save_npz(folder / "x.npz", sparse.csr_matrix(shape))
         with pytest.raises(ValueError, match=r"shape \(20, 9 or more\): .*, but got \(2.* in .*x.npz"):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -20,6 +25,9 @@ from training.data.points import Points
 __all__ = ["INaturalistDataModule"]
 
 _SPLITS = ("train", "val")
+_LARGEST_CATEGORY = 2**53  # float64 holds all whole numbers up to here
+# what scipy raises for a file that is no sparse matrix: another archive, a dense array, a part of one, an empty one
+_NOT_SPARSE = (ValueError, KeyError, OSError, BadZipFile, EOFError, TypeError, AttributeError, zlib.error)
 
 
 class INaturalistDataModule(LocatedDataModule):
@@ -140,12 +148,19 @@ class INaturalistDataModule(LocatedDataModule):
             raise ValueError(f"Expected `predictions` in the folder, but got no file {path}.")
         try:
             matrix = sparse.load_npz(path).tocsr()
-        except (ValueError, KeyError, OSError) as error:
+        except _NOT_SPARSE as error:
             raise ValueError(f"Expected a sparse matrix as scipy saves it, but got {path}, which is none.") from error
-        if matrix.shape[0] != sizes[1] or matrix.shape[1] <= int(categories.max()):
+        if matrix.ndim != 2 or matrix.shape[0] != sizes[1] or matrix.shape[1] <= int(categories.max()):
             raise ValueError(
                 f"Expected predictions of shape ({sizes[1]}, {int(categories.max()) + 1} or more): pictures and "
                 f"category ids, but got {matrix.shape} in {path}."
+            )
+        wrong = np.flatnonzero(~((matrix.data >= 0) & (matrix.data < np.inf)))
+        if len(wrong):
+            row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1
+            raise ValueError(
+                f"Expected predictions that are finite and >= 0, but got {matrix.data[wrong[0]]:g} in row {row} of "
+                f"{path}, counted from 0."
             )
         training = sparse.csr_matrix((sizes[0], len(categories)), dtype=np.float32)
         return sparse.vstack([training, matrix[:, categories.numpy()].astype(np.float32)], format="csr")
@@ -157,28 +172,59 @@ def _read(folder: Path, name: str) -> Tensor:
     labels = _json(annotations)
     places = _json(locations)
     try:
-        category_of = {label["image_id"]: label["category_id"] for label in labels["annotations"]}
-        place_of = {place["id"]: (place["lat"], place["lon"]) for place in places}
+        categories = ((label["image_id"], label["category_id"]) for label in labels["annotations"])
+        category_of = _by_picture(categories, "category", annotations)
+        place_of = _by_picture(((place["id"], (place["lat"], place["lon"])) for place in places), "location", locations)
         pictures = [picture["id"] for picture in labels["images"]]
+        twice = next((picture for picture, count in Counter(pictures).items() if count > 1), None)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"Expected images and annotations in {annotations} and a list of places in {locations}, but got neither "
             f"of them with the entry {error}."
         ) from error
+    if twice is not None:
+        raise ValueError(f"Expected every picture once, but got id {twice} more often in {annotations}.")
     for path, found in ((annotations, category_of), (locations, place_of)):
         missing = next((picture for picture in pictures if picture not in found), None)
         if missing is not None:
             raise ValueError(f"Expected an entry for every picture, but got none for id {missing} in {path}.")
+    for picture in pictures:
+        lat, lon = place_of[picture]
+        for fits, expected, value, path in (
+            (_is_degrees(lat, 90), "`lat` in degrees within [-90, 90]", lat, locations),
+            (_is_degrees(lon, sys.float_info.max), "`lon` in degrees, finite", lon, locations),
+            (_is_category(category_of[picture]), "a whole `category_id`", category_of[picture], annotations),
+        ):
+            if not fits:
+                raise ValueError(f"Expected {expected}, but got {value!r} for id {picture} in {path}.")
     rows = [(*place_of[picture], category_of[picture]) for picture in pictures]
     table = np.array(rows, dtype=np.float64).reshape(-1, 3)  # null becomes NaN
-    outside = np.flatnonzero(np.abs(table[:, 0]) > 90)
-    if len(outside):
-        first = int(outside[0])
-        raise ValueError(
-            f"Expected `lat` in degrees within [-90, 90], but got {table[first, 0]:g} for id {pictures[first]} in "
-            f"{locations}."
-        )
     return torch.from_numpy(table.T.copy())
+
+
+def _by_picture(pairs: Iterable[tuple[Any, Any]], what: str, path: Path) -> dict[Any, Any]:
+    """What belongs to each picture."""
+    found: dict[Any, Any] = {}
+    for picture, value in pairs:
+        first = found.setdefault(picture, value)
+        if first is not value and first != value:  # NaN differs from itself
+            raise ValueError(
+                f"Expected one {what} for every picture, but got {first} and {value} for id {picture} in {path}."
+            )
+    return found
+
+
+def _is_degrees(value: Any, most: float) -> bool:
+    """Whether it is null or NaN, which is unknown, or a number of this size at most."""
+    return value is None or (_is_number(value) and not abs(value) > most)
+
+
+def _is_category(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= _LARGEST_CATEGORY and value % 1 == 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _names(path: Path, ids: list[str]) -> list[str]:
