@@ -1,19 +1,27 @@
-"""Batches that contain whole ROIs: without them a geo-bias loss would see a handful of scattered points."""
+"""Batches that contain whole ROIs, without which a geo-bias loss would see scattered points; held-out ones in turn."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Sampler
+from torch.utils.data import Dataset, DistributedSampler, Sampler
 
 from geobias_torch import Regions
 from training.encoders.base import has_location
 
-__all__ = ["RoiBatchSampler", "RoiDraw"]
+__all__ = ["HeldOutSampler", "RoiBatchSampler", "RoiDraw"]
+
+
+def check_least(least: int, **counts: int) -> None:
+    """Refuse the first of the settings that is below ``least``."""
+    for name, count in counts.items():
+        if count < least:
+            raise ValueError(f"Expected `{name}` of at least {least}, but got {count}.")
 
 
 @dataclass(frozen=True)
@@ -66,8 +74,8 @@ class RoiBatchSampler(Sampler[RoiDraw]):
         max_per_class: rows of a class, drawn anew for every epoch, that its random rows are taken from; None = all.
 
     Raises:
-        ValueError: if a count is below 1 (``rois``: below 0), ``classes`` are missing or not of shape (N,), or fewer
-            than ``rois`` rows have enough others around them.
+        ValueError: if a count is below 1 (``rois``, ``seed``: below 0), ``classes`` are missing or not of shape (N,),
+            or fewer than ``rois`` rows have enough others around them.
 
     Example:
         >>> import torch
@@ -99,11 +107,8 @@ class RoiBatchSampler(Sampler[RoiDraw]):
             shape = None if classes is None else tuple(classes.shape)
             if shape != tuple(lat.shape):
                 raise ValueError(f"Expected `classes` of shape {tuple(lat.shape)}, but got {shape}.")
-        for name, count in counts.items():
-            if count < 1:
-                raise ValueError(f"Expected `{name}` of at least 1, but got {count}.")
-        if rois < 0:
-            raise ValueError(f"Expected `rois` of at least 0, but got {rois}.")
+        check_least(1, **counts)
+        check_least(0, rois=rois, seed=seed)
         # centers and members are numbers of located rows
         self.located = has_location(lat, lon).nonzero()[:, 0]
         self.centers = torch.zeros(0, dtype=torch.int64)
@@ -168,3 +173,39 @@ class RoiBatchSampler(Sampler[RoiDraw]):
         # Mixed, not added: seed 0 in epoch 1 must not draw what seed 1 draws in epoch 0.
         mixed = np.random.SeedSequence([self.seed, self.epoch, *numbers]).generate_state(1, np.uint64)
         return torch.Generator().manual_seed(int(mixed[0]))
+
+
+class HeldOutSampler(DistributedSampler[Tensor]):
+    """Batches of all rows in turn, dealt out among the devices: each row once, as many batches for every device.
+
+    Lightning leaves a ``DistributedSampler`` as it is. One of its own would give some batches to two devices, and their
+    rows would count twice in what is averaged over all.
+
+    Args:
+        points: the rows, N.
+        batch_size: rows of a batch at most.
+        num_replicas: number of devices.
+        rank: of this device.
+
+    Raises:
+        ValueError: if there are fewer rows than devices.
+
+    Example:
+        >>> from training.samplers import HeldOutSampler
+        >>> [[rows.tolist() for rows in HeldOutSampler(range(5), 2, num_replicas=2, rank=rank)] for rank in (0, 1)]
+        [[[0, 2], [4]], [[1], [3]]]
+    """
+
+    def __init__(self, points: Dataset, batch_size: int, num_replicas: int = 1, rank: int = 0) -> None:
+        super().__init__(points, num_replicas, rank, shuffle=False)
+        count = len(points)  # type: ignore[arg-type]
+        if count < num_replicas:
+            raise ValueError(f"Expected a held-out row for each of {num_replicas} devices, but got {count}.")
+        self.rows = torch.arange(count)
+        self.num_batches = math.ceil(count / (num_replicas * batch_size))
+
+    def __len__(self) -> int:
+        return self.num_batches
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.rows[self.rank :: self.num_replicas].tensor_split(self.num_batches))

@@ -114,6 +114,14 @@ def test_constant_target_is_refused():
         standardised(torch.tensor([3.0, 3.0, 4.0]), torch.tensor([True, True, False]))
 
 
+@pytest.mark.parametrize("row", [0, 3])  # of the training rows and of the others
+def test_target_too_large_to_be_standardised_is_refused(row):
+    target = torch.tensor([1.0, 2.0, 4.0, 3.0], dtype=torch.float64)
+    target[row] = 1e300
+    with pytest.raises(ValueError, match=r"target that can be standardised, but got numbers from . to 1e\+300"):
+        standardised(target, torch.tensor([True, True, True, False]))
+
+
 def test_target_is_standardised_by_the_training_split():
     data = AirportsDataModule(steps=2, rois=2)
     data.setup()
@@ -130,6 +138,11 @@ def test_target_is_standardised_by_the_training_split():
     assert np.diff(sorted_elevation[::500]).min() >= -1
 
 
+def test_loaders_set_the_data_up_by_themselves():
+    assert len(AirportsDataModule(steps=2, rois=2).train_dataloader()) == 2
+    assert len(AirportsDataModule().val_dataloader()) == 2
+
+
 def test_held_out_loader_gives_every_row_once_in_order():
     data = AirportsDataModule(steps=2, rois=2)
     data.setup()
@@ -137,6 +150,18 @@ def test_held_out_loader_gives_every_row_once_in_order():
     assert torch.equal(torch.cat([batch.rows for batch in batches]), torch.arange(len(data.held_out_points)))
     assert all(batch.regions is None for batch in batches)
     assert all(batch.num_random == len(batch.lat) for batch in batches)
+
+
+@pytest.mark.parametrize("name", ["seed", "rois", "num_workers", "steps", "points", "min_members", "max_members"])
+def test_counts_are_refused_at_once(name):
+    least = 0 if name in ("seed", "rois", "num_workers") else 1
+    with pytest.raises(ValueError, match=f"Expected `{name}` of at least {least}, but got {least - 1}"):
+        AirportsDataModule(**{name: least - 1})
+
+
+def test_radius_is_refused_at_once():
+    with pytest.raises(ValueError, match=r"`radius` in radians within \(0, pi\], but got 0"):
+        AirportsDataModule(radius=0.0)
 
 
 @pytest.mark.parametrize(

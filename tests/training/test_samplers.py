@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader
 
 from geobias_torch import Regions
 from training.data import Points
-from training.samplers import RoiBatchSampler
+from training.samplers import HeldOutSampler, RoiBatchSampler
 
 RADIUS = 0.1
 
@@ -167,11 +167,26 @@ def test_refuses_counts_below_one(points, name):
         make(points, classes=points.target, **{name: 0})
 
 
-def test_refuses_less_than_no_rois(points):
-    with pytest.raises(ValueError, match="`rois` of at least 0, but got -1"):
-        make(points, rois=-1)
+@pytest.mark.parametrize("name", ["rois", "seed"])
+def test_refuses_numbers_below_zero(points, name):
+    with pytest.raises(ValueError, match=f"`{name}` of at least 0, but got -1"):
+        make(points, **{name: -1})
 
 
 def test_refuses_data_without_enough_rois(points):
     with pytest.raises(ValueError, match=r"at least 3 rows \(`rois`\) with 150 rows.*but got 0: lower"):
         make(points, min_members=150)
+
+
+@pytest.mark.parametrize(("count", "world"), [(1, 1), (13, 1), (12, 2), (13, 2), (17, 2), (18, 4)])
+def test_held_out_rows_are_dealt_out_once_in_as_many_batches(count, world):
+    dealt = [list(HeldOutSampler(range(count), 4, world, rank)) for rank in range(world)]
+    assert torch.equal(torch.cat([rows for batches in dealt for rows in batches]).sort().values, torch.arange(count))
+    assert len({len(batches) for batches in dealt}) == 1
+    assert all(1 <= len(rows) <= 4 for batches in dealt for rows in batches)
+    assert len(HeldOutSampler(range(count), 4, world)) == len(dealt[0])
+
+
+def test_fewer_held_out_rows_than_devices_are_refused():
+    with pytest.raises(ValueError, match="a held-out row for each of 3 devices, but got 2"):
+        HeldOutSampler(range(2), 4, 3)

@@ -7,12 +7,13 @@ from typing import Literal
 
 import lightning.pytorch as pl
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+from torch.utils.data import DataLoader
 
+from geobias_torch.geometry import check_arc
 from training.data.loader import ResumableLoader
 from training.data.points import Batch, Points
 from training.data.splits import check_both_splits, split_rows
-from training.samplers import RoiBatchSampler
+from training.samplers import HeldOutSampler, RoiBatchSampler, check_least
 
 __all__ = ["LocatedDataModule"]
 
@@ -40,6 +41,9 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         min_members: training rows that an ROI needs to be drawn.
         max_members: rows drawn from an ROI at most.
         num_workers: processes that build training batches.
+
+    Raises:
+        ValueError: if ``seed``, ``rois`` or ``num_workers`` is below 0, another count below 1 or ``radius`` no arc.
 
     Attributes:
         train_points, held_out_points: the splits, from ``setup`` on.
@@ -73,6 +77,9 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         num_workers: int = 0,
     ) -> None:
         super().__init__()
+        check_arc("radius", radius)
+        check_least(1, steps=steps, points=points, min_members=min_members, max_members=max_members)
+        check_least(0, seed=seed, rois=rois, num_workers=num_workers)
         self.split, self.held_out, self.seed, self.radius, self.block = split, held_out, seed, radius, block
         self.steps, self.points, self.rois = steps, points, rois
         self.min_members, self.max_members, self.num_workers = min_members, max_members, num_workers
@@ -107,6 +114,7 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches of random points and ROI samples."""
+        self.setup()
         assert self.train_points is not None
         if self.sampler is None:
             self.sampler = RoiBatchSampler(
@@ -131,11 +139,13 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:
-        """The held-out points, in order."""
+        """The held-out points, in order; with several devices each has its part of them."""
+        self.setup()
         assert self.held_out_points is not None
-        sampler = BatchSampler(SequentialSampler(self.held_out_points), _ROWS_PER_BATCH, drop_last=False)
+        world_size, rank = (self.trainer.world_size, self.trainer.global_rank) if self.trainer else (1, 0)
+        sampler = HeldOutSampler(self.held_out_points, _ROWS_PER_BATCH, world_size, rank)
         return DataLoader(self.held_out_points, sampler=sampler, batch_size=None)
 
     def predict_dataloader(self) -> DataLoader[Batch]:
-        """The held-out points, in order."""
+        """The held-out points, as in ``val_dataloader``."""
         return self.val_dataloader()
