@@ -65,7 +65,7 @@ SEEDS, WEIGHTS, FEW = (0, 1, 2), (0.1, 0.3, 1.0, 3.0), (0.3, 1.0)
 
 @dataclass(frozen=True)
 class Run:
-    """Settings of one run: with those of the code, the key of its row."""
+    """Settings of one run: with the commit of the code, the key of its row."""
 
     data: str
     split: str
@@ -74,10 +74,6 @@ class Run:
     loss: str
     weight: float
     epochs: int
-
-    def key(self, commit: str) -> tuple[str, ...]:
-        """As it stands in the table."""
-        return (*(str(value) for value in asdict(self).values()), commit)
 
 
 def grid(epochs: int) -> list[Run]:
@@ -116,7 +112,7 @@ class Encoded(nn.Module):
 
 def _bits(lat: Tensor, lon: Tensor) -> Tensor:
     """A number for a pair of coordinates; two pairs with the same one would trip the assertion above."""
-    return lat.view(torch.int64) * 31 + lon.view(torch.int64)
+    return lat.view(torch.int64) * -0x61C8864680B583EB + lon.view(torch.int64)
 
 
 @cache
@@ -206,20 +202,25 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each (default 2)")
     parser.add_argument("--epochs", type=int, default=10, help=f"of {STEPS} steps (default 10)")
     parser.add_argument("--only", default="", help="runs whose 'data/split/encoder/loss' starts so")
+    parser.add_argument("--any-code", action="store_true", help="rows of other commits count as done, too")
     parser.add_argument("--report", action="store_true", help="write the report of the rows that are there")
     given = parser.parse_args()
     commit = code()
     if not given.report:
         check_loss()
-        done = {tuple(row[name] for name in (*(f.name for f in fields(Run)), "commit")) for row in rows_of()}
+        settings = [f.name for f in fields(Run)]
+        done = {tuple(row[name] for name in settings) for row in rows_of(None if given.any_code else commit)}
         named = [run for run in grid(given.epochs) if name_of(run).startswith(given.only)]
-        missing = [run for run in named if run.key(commit) not in done]
+        missing = [run for run in named if tuple(str(value) for value in asdict(run).values()) not in done]
         print(f"{len(named) - len(missing)} of {len(named)} runs are there.", file=sys.stderr)
         with ProcessPoolExecutor(max_workers=given.workers) as pool:
             futures = {pool.submit(measure, run): run for run in missing}
             for future in tqdm(as_completed(futures), total=len(futures), desc="runs", file=sys.stderr):
-                append(futures[future], future.result(), commit)
-    write_report(rows_of(commit) or rows_of())
+                if future.exception() is None:
+                    append(futures[future], future.result(), commit)
+                else:
+                    print(f"{futures[future]} failed: {future.exception()!r}", file=sys.stderr)
+    write_report(rows_of(None if given.any_code else commit) or rows_of())
     return 0
 
 
