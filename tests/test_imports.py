@@ -40,6 +40,7 @@ NARROWER = {
         "geometry",
         "histograms",
         "partitions",
+        "parts",
         "patches",
         "regions",
         "segments",

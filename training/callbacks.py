@@ -109,7 +109,8 @@ class GeoBiasMap(pl.Callback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find whose scores are to be drawn."""
         metrics = [callback.metric for callback in trainer.callbacks if isinstance(callback, GeoBiasLogger)]  # type: ignore[attr-defined]
-        self._metric = next((metric for metric in metrics if self.score in metric.scores), None)
+        drawn = (metric for metric in metrics if self.score in metric.scores and self.score != "spad")  # a map of one
+        self._metric = next(drawn, None)
         if self._metric is None:
             raise ValueError(
                 f"Expected a GeoBiasLogger with the score {self.score!r} among the callbacks, but got none."
@@ -146,6 +147,12 @@ class PredictionWriter(BasePredictionWriter):
         if self.path.suffix not in (".csv", ".parquet"):
             raise ValueError(f"Expected `path` to end in .csv or .parquet, but got {str(path)!r}.")
 
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Refuse several devices: each would write its own share over the others'."""
+        super().setup(trainer, pl_module, stage)
+        if stage == "predict" and trainer.world_size > 1:
+            raise ValueError(f"Expected `predict` on one device, but got {trainer.world_size}.")
+
     def write_on_epoch_end(
         self,
         trainer: pl.Trainer,
@@ -154,10 +161,27 @@ class PredictionWriter(BasePredictionWriter):
         batch_indices: Sequence[Any],
     ) -> None:
         """Join the batches and write them."""
-        columns = {name: torch.cat([batch[name].cpu() for batch in predictions]).numpy() for name in predictions[0]}
-        table = pa.table(columns)
+        for batch in predictions:
+            shapes = [getattr(x, "shape", ()) for x in batch.values()] if isinstance(batch, Mapping) else []
+            if not shapes or any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
+                got = {name: _kind(x) for name, x in batch.items()} if isinstance(batch, Mapping) else _kind(batch)
+                raise ValueError(
+                    f"Expected `predict_step` of {type(pl_module).__name__} to return a dictionary of columns, tensors "
+                    f"of one shape (B,), but got {got}."
+                )
+        columns = {name: torch.cat([_numbers(batch[name]) for batch in predictions]) for name in predictions[0]}
+        table = pa.table({name: column.numpy() for name, column in columns.items()})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as temporary:
             write = csv.write_csv if self.path.suffix == ".csv" else parquet.write_table
             write(table, temporary)
         print(f"{table.num_rows:,} predictions written to {self.path}")
+
+
+def _kind(value: Any) -> Any:
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+
+
+def _numbers(column: torch.Tensor) -> torch.Tensor:
+    """On the CPU, in a type that tables know."""
+    return column.cpu().float() if column.dtype == torch.bfloat16 else column.cpu()

@@ -19,8 +19,9 @@ __all__ = ["build"]
 _COMPLAINT = re.compile(
     r"Option '[^']*' is not accepted|does not accept option '[^']*'|[Uu]nrecognized arguments: [^\n]*"
     r"|No module named '[^']*'|module '[^']*' has no attribute '[^']*'|Key \"[^\"]*\" is required"
-    r"|Expected an? [^\n]*Got value: [^\n]*|argument subcommand: [^\n]*"
+    r"|Expected an? [^\n]*Got value: [^\n]*|argument subcommand: [^\n]*|the following arguments are required: [^\n]*"
 )
+_LONGEST = 500  # characters of any other complaint, which may hold a whole file
 
 
 class _Parser(LightningArgumentParser):
@@ -33,6 +34,9 @@ class _Parser(LightningArgumentParser):
         if complaint:
             where = ".".join(re.findall(r'Parser key "([^"]+)"', message[: complaint.start()]))
             message = f"{where}: {complaint[0]}" if where else complaint[0]
+        else:
+            message = " ".join(message.split())
+            message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
         self.exit(2, f"error: {message}\n")
 
 
@@ -59,7 +63,8 @@ class _CLI(LightningCLI):
                 f"Expected `--ckpt_path`, the checkpoint to {self.subcommand} with, but got none: "
                 "the weights would be random."
             )
-        words = ("best", "last", "hpc")  # Lightning's, besides addresses
+        # Lightning's own words find a checkpoint of this run, of which only `fit` may have one
+        words = ("last", "hpc") if self.subcommand == "fit" else ()
         if path and path not in words and ":" not in str(path) and not Path(path).exists():
             self.parser.error(f"Expected `--ckpt_path` to be a checkpoint, but got no file {path}.")
 
@@ -130,7 +135,12 @@ def _reason(error: BaseException) -> str | None:
     text = str(error)
     if isinstance(error, (ValueError, TypeError, ImportError)):
         return text if text.startswith("Expected ") and not text.startswith("Expected a <") else None
-    if isinstance(error, UnpicklingError) or text.startswith("Error(s) in loading state_dict"):
+    if "checkpoint contains only the model" in text:
+        return (
+            "Expected `--ckpt_path` to be a checkpoint with the state of the optimizer, but got weights only "
+            "(`save_weights_only` of ModelCheckpoint)."
+        )
+    if isinstance(error, (UnpicklingError, EOFError)) or text.startswith("Error(s) in loading state_dict"):
         return f"Expected `--ckpt_path` to be a checkpoint of the configured model, but got this: {text[:200]}"
     return text if isinstance(error, (OSError, MisconfigurationException)) else None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -93,9 +96,17 @@ class PerformanceBank(nn.Module):
                 raise ValueError(f"Expected `{name}` of at least 1, but got {number}.")
         if not 0 <= min_coverage <= 1:
             raise ValueError(f"Expected `min_coverage` within [0, 1], but got {min_coverage}.")
+        if seed < 0:
+            raise ValueError(f"Expected `seed` >= 0, but got {seed}.")
         lat, lon = check_coordinates(lat, lon)
         self.regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
         self.eligible = self.regions.sizes >= min_members
+        if len(lat) and not self.eligible.any():
+            warnings.warn(
+                f"No point has {min_members} points (`min_members`) within the radius of {radius:g} rad, the most are "
+                f"{int(self.regions.sizes.max())}: the bank hands out no ROI.",
+                stacklevel=2,
+            )
         self.centers_per_step, self.min_coverage = centers_per_step, min_coverage
         self.scale_gradient, self.gather, self.seed = scale_gradient, gather, seed
         self.calls = self._num_seen = 0
@@ -141,17 +152,23 @@ class PerformanceBank(nn.Module):
 
     def state(self) -> dict[str, Any]:
         """All that the bank knows, for a checkpoint: copies of its tensors and the number of calls."""
-        return {"performance": self.performance.clone(), "seen": self.seen.clone(), "calls": self.calls}
+        return {
+            "performance": self.performance.clone(),
+            "seen": self.seen.clone(),
+            "calls": self.calls,
+            "points": self._fingerprint(),
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on where a bank over the same points was when its `state` was taken.
 
         Raises:
-            ValueError: if that bank had another number of points.
+            ValueError: if that bank had other points.
         """
-        if state["seen"].shape != self.seen.shape:
+        if state["points"] != self._fingerprint():
             raise ValueError(
-                f"Expected `state` of a bank of {len(self.seen)} points, but got one of {len(state['seen'])}."
+                f"Expected `state` of a bank of these {len(self.seen)} points, but got one of {len(state['seen'])} "
+                "others, or of another order."
             )
         self.performance.copy_(state["performance"])
         self.seen.copy_(state["seen"])
@@ -207,6 +224,15 @@ class PerformanceBank(nn.Module):
         if self._num_seen < len(self.seen):
             self._last = self._last.only(self.seen >= 0)
         return self._last
+
+    def _fingerprint(self) -> int:
+        """A number that other points, or another order, do not have."""
+        return zlib.crc32(torch.stack([self.regions.lat, self.regions.lon]).cpu().numpy().tobytes())
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        self.performance = self.performance.to(torch.float64)  # whatever the module's precision
+        return self
 
     def _count(self) -> None:
         self._num_seen = int((self.seen >= 0).sum())

@@ -15,7 +15,7 @@ def check_performance(performance: object, points: int | None = None, of: str = 
     if not isinstance(performance, Tensor):
         raise TypeError(f"Expected `performance` to be a tensor with a gradient, but got {type(performance).__name__}.")
     if performance.ndim != 1 or points not in (None, len(performance)):
-        size = "" if points is None else f" with N = {points}, {of}"
+        size = "" if points is None else f" with N = {points}{of}"
         raise ValueError(f"Expected `performance` of shape (N,){size}, but got {tuple(performance.shape)}.")
     performance = performance.detach()
     if math.isfinite(performance.sum(dtype=torch.float64)):  # one number is looked at before all are
@@ -30,7 +30,7 @@ def check_call(performance: object, regions: object) -> None:
     """Refuse regions that are none, and performance that is not that of their points."""
     if not isinstance(regions, Regions):
         raise TypeError(f"Expected `regions` to be Regions, but got {type(regions).__name__}.")
-    check_performance(performance, regions.num_points, "the points of `regions`,")
+    check_performance(performance, regions.num_points, ", the points of `regions`,")
 
 
 def result_dtype(performance: Tensor) -> torch.dtype:

@@ -119,14 +119,16 @@ class SRELoss(nn.Module):
             raise ValueError(f"Expected `estimator` to be 'excess' or 'kl', but got {estimator!r}.")
         if target not in ("fixed", "roi"):
             raise ValueError(f"Expected `target` to be 'fixed' or 'roi', but got {target!r}.")
-        if min_patch_size < 2:
+        if not min_patch_size >= 2 or int(min_patch_size) != min_patch_size:
             raise ValueError(
-                f"Expected `min_patch_size` of at least 2: one member has no variance, but got {min_patch_size}."
+                f"Expected `min_patch_size` of at least 2, whole: one has no variance, but got {min_patch_size}."
             )
         if not 0 <= one_sided <= 1:
             raise ValueError(f"Expected `one_sided` to be True, False or within [0, 1], but got {one_sided}.")
-        if not prior > 0:
-            raise ValueError(f"Expected `prior` > 0: without it an all-wrong patch costs infinity, but got {prior}.")
+        if not 0 < prior < torch.inf:
+            raise ValueError(
+                f"Expected `prior` > 0 and finite: without it an all-wrong patch costs infinity, but got {prior}."
+            )
         if bins == "probability" and bandwidth is not None:
             raise ValueError(f"Expected no `bandwidth` with bins='probability', but got {bandwidth}.")
         if bins != "probability" and (bandwidth is None or isinstance(bins, str)):

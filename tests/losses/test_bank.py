@@ -175,8 +175,20 @@ def test_with_its_state_a_fresh_bank_goes_on_as_if_never_stopped():
     assert torch.equal(all_a, all_b)
     assert torch.equal(a.center_lat, b.center_lat)
     assert torch.equal(bank.staleness(), resumed.staleness())
-    with pytest.raises(ValueError, match=r"`state` of a bank of 121 points, but got one of 120"):
+    lat, lon = coordinates(seed=1)
+    with pytest.raises(ValueError, match=r"`state` of a bank of these 120 points, but got one of 120 others"):
+        PerformanceBank(lat=lat, lon=lon, radius=RADIUS).load_state(bank.state())
+    with pytest.raises(ValueError, match=r"`state` of a bank of these 121 points, but got one of 120 others"):
         PerformanceBank(lat=np.zeros(121), lon=np.arange(121) / 10, radius=RADIUS).load_state(bank.state())
+
+
+def test_it_stays_exact_in_half_precision_and_says_when_it_can_hand_out_nothing():
+    bank = make().half()
+    assert bank.performance.dtype == torch.float64
+    with pytest.warns(UserWarning, match=r"No point has 500 points \(`min_members`\) within the radius of 0.1 rad"):
+        make(min_members=500)
+    with pytest.raises(ValueError, match="`seed` >= 0, but got -1"):
+        make(seed=-1)
 
 
 def test_buffers_are_not_saved_and_copies_are_apart():

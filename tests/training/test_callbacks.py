@@ -28,11 +28,39 @@ def test_batches_are_joined_in_order(tmp_path, name):
 def test_a_failed_write_leaves_the_old_table(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("old")
-    broken = [{"lat": torch.zeros(2), "hit": torch.zeros(1)}]
-    with pytest.raises(ValueError, match="length"):
+    broken = [{"lat": torch.zeros(2)}, {"lon": torch.zeros(2)}]
+    with pytest.raises(KeyError, match="lat"):
         PredictionWriter(path).write_on_epoch_end(SimpleNamespace(), SimpleNamespace(), broken, [])
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("returned", "got"),
+    [
+        (None, "got NoneType"),
+        (torch.zeros(2), r"got \(2,\)"),
+        ({"lat": torch.zeros(2), "hit": torch.zeros(1)}, r"got \{'lat': \(2,\), 'hit': \(1,\)\}"),
+        ({"lat": torch.zeros(2, 3)}, r"got \{'lat': \(2, 3\)\}"),
+        ({"lat": [0.0]}, r"got \{'lat': 'list'\}"),
+    ],
+)
+def test_what_a_step_must_return(tmp_path, returned, got):
+    with pytest.raises(ValueError, match=rf"`predict_step` of SimpleNamespace to return a dictionary of .*{got}"):
+        PredictionWriter(tmp_path / "table.csv").write_on_epoch_end(
+            SimpleNamespace(), SimpleNamespace(), [returned], []
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bfloat16_columns_and_one_device(tmp_path):
+    path = tmp_path / "table.csv"
+    writer = PredictionWriter(path)
+    writer.write_on_epoch_end(SimpleNamespace(), SimpleNamespace(), [{"hit": torch.ones(2).bfloat16()}], [])
+    assert path.read_text() == '"hit"\n1\n1\n'
+    with pytest.raises(ValueError, match="`predict` on one device, but got 2"):
+        writer.setup(SimpleNamespace(world_size=2), pl.LightningModule(), "predict")
+    writer.setup(SimpleNamespace(world_size=2), pl.LightningModule(), "fit")
 
 
 def test_refuses_other_formats():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from training.__main__ import main as start
-from training.cli import main
+from training.cli import build, main
 
 ROOT = Path(__file__).parents[2]
 CONFIG = str(ROOT / "configs" / "airports.yaml")
@@ -20,6 +20,10 @@ def _apart(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["geobias-train"])
     Path("no.ckpt").write_text("no checkpoint")
     torch.save({"state_dict": {}, "pytorch-lightning_version": "2.2.0"}, "other.ckpt")
+    weights = build(["--config", CONFIG], run=False).model.state_dict()
+    torch.save(
+        {"state_dict": weights, "pytorch-lightning_version": "2.2.0", "epoch": 1, "global_step": 2}, "weights.ckpt"
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,13 @@ def _apart(monkeypatch, tmp_path):
         ),
         (("validate",), "Expected `--ckpt_path`, the checkpoint to validate with, but got none"),
         (("predict", "--ckpt_path", "nowhere/model.ckpt"), "to be a checkpoint, but got no file nowhere/model.ckpt."),
+        (("predict", "--ckpt_path", "last"), "to be a checkpoint, but got no file last."),
+        (
+            ("fit", "--ckpt_path", "weights.ckpt", *SMALL),
+            "a checkpoint with the state of the optimizer, but got weights",
+        ),
+        (("fit", *SMALL, "--trainer.precision", "bf16-true"), "Expected `precision` of 32 bits or mixed"),
+        (("fit", *SMALL, "--model.init_args.encoder", "null"), "arguments are required: encoder"),
         (("fit", "--ckpt_path", "nowhere/model.ckpt"), "to be a checkpoint, but got no file nowhere/model.ckpt."),
         (("predict", "--ckpt_path", "no.ckpt"), "to be a checkpoint of the configured model, but got this: "),
         (

@@ -3,16 +3,18 @@
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 from torch.utils.data import DataLoader
 
 from geobias_torch import DirectionSector
-from geobias_torch.losses import SRELoss
+from geobias_torch.losses import SPADLoss, SRELoss
 from geobias_torch.metrics import GeoBiasScores
+from tests.training.places import CLASSES, Places
 from training.data import Points
 from training.encoders import Sphere2Vec
 from training.samplers import RoiBatchSampler
-from training.tasks import RegressionTask
+from training.tasks import ClassificationTask, RegressionTask
 
 SCORES = ("sg_sre", "dl_sre", "ds_sre")
 
@@ -170,3 +172,75 @@ def test_the_schedule_follows_the_steps_of_training(tmp_path):
     task.weight_at = lambda step: used.append(weight_at(step)) or used[-1]
     trainer(tmp_path, max_epochs=2, limit_val_batches=0).fit(task, loader(points, steps=3))
     assert used == [0, 0, 0, 0.5, 1, 1]
+
+
+def test_a_run_that_goes_on_for_longer_learns_again(tmp_path):
+    """The cosine is that of the whole run, of which the first part was done with a shorter one."""
+    quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+    points = make_points()
+
+    def fit(epochs, path=None):
+        task = make_task()
+        saver = ModelCheckpoint(dirpath=tmp_path, filename=f"{epochs}")
+        trainer = pl.Trainer(
+            accelerator="cpu",
+            max_epochs=epochs,
+            callbacks=[saver],
+            default_root_dir=tmp_path,
+            limit_val_batches=0,
+            **quiet,
+        )
+        trainer.fit(task, loader(points), ckpt_path=path)
+        return task, trainer.optimizers[0].param_groups[0]["lr"]
+
+    first, end = fit(2)
+    assert end == 0
+    longer, end = fit(4, tmp_path / "2.ckpt")
+    assert end == 0
+    change = max(float((a - b).abs().max()) for a, b in zip(first.parameters(), longer.parameters(), strict=True))
+    assert change > 1e-4
+
+
+def test_a_run_without_an_end_keeps_its_rate():
+    task = make_task(lr=0.01)
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    trainer = pl.Trainer(accelerator="cpu", max_epochs=-1, max_time={"seconds": 1}, limit_val_batches=0, **quiet)
+    trainer.fit(task, loader(make_points()))
+    assert trainer.global_step > 3
+    assert trainer.optimizers[0].param_groups[0]["lr"] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"loss": SPADLoss()}, "`geobias_loss` over regions, but got SPADLoss"),
+        ({"geobias": GeoBiasScores(radius=0.1, prefix="mine/")}, "without a prefix.*but got 'mine/'"),
+    ],
+)
+def test_what_a_task_cannot_take(options, match):
+    geobias = options.pop("geobias", metric())
+    with pytest.raises(ValueError, match=match):
+        RegressionTask(Sphere2Vec(scales=4), geobias, geobias_loss=options.get("loss"))
+
+
+def test_no_losses_are_no_loss():
+    assert make_task({}).geobias_loss is None
+
+
+def test_a_batch_in_which_nothing_can_be_predicted_costs_nothing():
+    batch = next(iter(loader(make_points())))
+    nowhere = batch._replace(lat=torch.full_like(batch.lat, torch.nan), regions=None)
+    loss = make_task().training_step(nowhere, 0)
+    loss.backward()
+    assert loss.item() == 0
+
+
+@pytest.mark.parametrize("kind", [RegressionTask, ClassificationTask])
+def test_the_data_must_be_of_the_tasks_kind(tmp_path, kind):
+    regression = kind is RegressionTask
+    data = Places(rois=0, classes=CLASSES if regression else 0)
+    task = kind(Sphere2Vec(scales=4), metric(), **({} if regression else {"num_classes": CLASSES}))
+    with pytest.raises(
+        ValueError, match="number as the target, but got" if regression else "data with classes, but got"
+    ):
+        trainer(tmp_path).fit(task, data)

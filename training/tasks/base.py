@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -10,9 +11,9 @@ import lightning.pytorch as pl
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.optim.lr_scheduler import LambdaLR
 
-from geobias_torch.losses import PerformanceBank
+from geobias_torch.losses import PerformanceBank, SPADLoss
 from geobias_torch.metrics import GeoBiasScores
 from training.data import Batch
 from training.encoders import FFN
@@ -34,7 +35,7 @@ class LocationTask(pl.LightningModule, ABC):
 
     with w = 0 for ``burn_in`` steps, then rising linearly to ``weight`` within ``ramp`` steps. The ROIs are the batch's
     ROI samples or, with a ``bank``, whole ROIs over all training points of which the random rows carry the gradient.
-    AdamW, learning rate down to 0 along a cosine over the whole run.
+    AdamW, learning rate down to 0 along a cosine over the whole run; it stays in one without an end.
 
     Per epoch it logs ``train/loss``, ``train/task_loss``, ``train/geobias_loss`` (before the weight; with several
     losses also each as ``train/geobias_loss/<name>``) and ``val/geobias/<key>`` for every key of the metric, among them
@@ -114,6 +115,11 @@ class LocationTask(pl.LightningModule, ABC):
         for name, steps in (("burn_in", burn_in), ("ramp", ramp)):
             if steps < 0:
                 raise ValueError(f"Expected `{name}` >= 0 steps, but got {steps}.")
+        if geobias.prefix:
+            raise ValueError(f"Expected `geobias` without a prefix, which the task gives, but got {geobias.prefix!r}.")
+        losses = geobias_loss.values() if isinstance(geobias_loss, dict) else [geobias_loss]
+        if any(isinstance(loss, SPADLoss) for loss in losses):
+            raise ValueError("Expected `geobias_loss` over regions, but got SPADLoss, which takes lat= and lon=.")
         if num_features < 0:
             raise ValueError(f"Expected `num_features` >= 0, but got {num_features}.")
         names = tuple(geobias_loss) if isinstance(geobias_loss, dict) else ()
@@ -135,10 +141,13 @@ class LocationTask(pl.LightningModule, ABC):
         )
         self.geobias = geobias
         self.geobias_loss = nn.ModuleDict(geobias_loss) if isinstance(geobias_loss, dict) else geobias_loss
+        if geobias_loss == {}:
+            self.geobias_loss = None
         self.num_features, self.shares = num_features, shares or {}
         self.weight, self.burn_in, self.ramp = weight, burn_in, ramp
         self.lr, self.weight_decay = lr, weight_decay
         self._make_bank, self._bank_state = bank, None
+        self._steps: float = 1  # of the run, from its start on
         # not a child: DDP would overwrite every rank's bank with the first one's in every step
         self.__dict__["bank"] = None
 
@@ -236,13 +245,20 @@ class LocationTask(pl.LightningModule, ABC):
     def configure_optimizers(self) -> Any:
         """AdamW and a cosine to 0 over all steps."""
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.lr, weight_decay=self.weight_decay)
-        # how many steps is asked for in `on_train_start`: asking here makes Lightning build the loader before it reads
-        # the checkpoint, and a run resumed within an epoch would see that epoch's first batches again
-        scheduler = CosineAnnealingLR(optimizer, T_max=1)
+        scheduler = LambdaLR(optimizer, self._cosine)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+    def _cosine(self, step: int) -> float:
+        """Share of the learning rate, of the length of this run: one that goes on for more epochs rises again."""
+        return 0.5 * (1 + math.cos(math.pi * min(step / self._steps, 1)))
 
     def setup(self, stage: str) -> None:
         """Make the bank of the training points that have a location."""
+        if self.trainer.precision in ("16-true", "bf16-true"):
+            raise ValueError(
+                "Expected `precision` of 32 bits or mixed ('bf16-mixed'), as coordinates are rounded in true half "
+                f"precision, but got {self.trainer.precision!r}."
+            )
         if stage != "fit" or self._make_bank is None or self.geobias_loss is None:
             return
         points = getattr(getattr(self.trainer, "datamodule", None), "train_points", None)
@@ -254,10 +270,12 @@ class LocationTask(pl.LightningModule, ABC):
         self.__dict__["bank"] = bank
 
     def on_train_start(self) -> None:
-        """Tell the cosine its length; bring the bank to its device and its state: all are settled only now."""
-        scheduler = self.lr_schedulers()
-        if isinstance(scheduler, CosineAnnealingLR):
-            scheduler.T_max = int(self.trainer.estimated_stepping_batches)
+        """Find the length of the run; bring the bank to its device and its state: all are settled only now.
+
+        Asking for the length earlier makes Lightning build the loader before it reads the checkpoint, and a run resumed
+        within an epoch would see that epoch's first batches again.
+        """
+        self._steps = max(self.trainer.estimated_stepping_batches, 1)
         if self.bank is not None:
             self.bank.to(self.device)
             self._bank_rows = self._bank_rows.to(self.device)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
 from geobias_torch.metrics import GeoBiasScores
-from training.data import Batch
+from training.data import Batch, LocatedDataModule
 from training.tasks.base import LocationTask
 from training.tasks.ranking import TrueClass, of_true_class
 
@@ -68,7 +68,10 @@ class ClassificationTask(LocationTask):
 
     def setup(self, stage: str) -> None:
         """Compare the classes with those of the data, and make the bank."""
-        names = getattr(getattr(self.trainer, "datamodule", None), "class_names", None)
+        data = getattr(self.trainer, "datamodule", None)
+        names = getattr(data, "class_names", None)
+        if names is None and isinstance(data, LocatedDataModule):
+            raise ValueError("Expected data with classes, but got a number as the target.")
         if names is not None and len(names) != self.num_classes:
             raise ValueError(
                 f"Expected `num_classes` of {len(names)}, as many as the data have, but got {self.num_classes}."

@@ -85,6 +85,13 @@ class RegressionTask(LocationTask):
         if tolerance == "std":
             self.register_buffer("error_std", torch.tensor(torch.nan, dtype=torch.float64))  # of the last validation
 
+    def setup(self, stage: str) -> None:
+        """Refuse classes, and make the bank."""
+        names = getattr(getattr(self.trainer, "datamodule", None), "class_names", None)
+        if names is not None:
+            raise ValueError(f"Expected data with a number as the target, but got {len(names)} classes.")
+        super().setup(stage)
+
     def forward(self, lat: Tensor, lon: Tensor, features: Tensor | None = None) -> Tensor:
         """Prediction for points in degrees, shape (N,); NaN where a point has neither location nor features."""
         return torch.where(self._known(lat, lon), self.output(lat, lon, features)[:, 0], torch.nan)
@@ -95,6 +102,8 @@ class RegressionTask(LocationTask):
     def task_term(self, output: Tensor, batch: Batch) -> Tensor:
         """Mean loss of the rows that have a location or features."""
         known = self._known(batch.lat, batch.lon)
+        if not known.any():
+            return output.sum() * 0.0  # the mean over none would be NaN
         return _TASK_LOSSES[self.task_loss](output[known, 0], batch.target[known])
 
     def soft_performance(self, output: Tensor, batch: Batch) -> Tensor:
@@ -137,7 +146,8 @@ class RegressionTask(LocationTask):
 
     def log_task_scores(self, scores: Mapping[str, Tensor]) -> None:
         """R2 of all rows, hit rate of the located ones."""
-        self.log("val/r2", self.r2.compute(), prog_bar=True)
+        enough = int(self.r2.total) > 1  # one row has no variance to explain
+        self.log("val/r2", self.r2.compute() if enough else torch.tensor(torch.nan), prog_bar=True)
         self.log("val/hit_rate", scores["performance"].float(), prog_bar=True)
         self.r2.reset()
 
