@@ -10,6 +10,7 @@ import torch
 from pyarrow import csv
 
 from training.cli import build, main
+from training.data import TableDataModule
 
 ROOT = Path(__file__).parents[2]
 QUIET = ["--trainer.fast_dev_run", "2", "--trainer.enable_progress_bar", "false"]
@@ -44,8 +45,9 @@ def write(path, **names):
     rng = np.random.default_rng(0)
     lat, lon = rng.uniform(40, 44, (2, 400))
     columns = {"lat": lat, "lon": lon, "height": lat + rng.normal(size=400)}
+    columns["bird"] = np.array(["owl", "tit", "wren"])[(3 * (lat - 40) / 4).astype(int)]
     split = np.where(np.arange(400) % 4 == 3, "val", "train")
-    csv.write_csv(pa.table({names[name]: column for name, column in columns.items()} | {"split": split}), path)
+    csv.write_csv(pa.table({name: columns[key] for key, name in names.items()} | {"split": split}), path)
 
 
 CONFIGS = {made.__name__: made for made in (cities_population, table, mosaiks)}
@@ -84,3 +86,20 @@ def test_features_reach_the_network():
     batch = cli.datamodule.held_out_points[list(range(100))]
     assert batch.features.shape == (100, 5)
     assert not torch.equal(cli.model.output_of(batch), cli.model.output_of(batch._replace(features=batch.features + 1)))
+
+
+def test_the_run_that_the_docs_show():
+    text = (ROOT / "docs/training.md").read_text()
+    Path("run.yaml").write_text(text[text.index("seed_everything") : text.index("```\n\n```\ngeobias-train fit")])
+    write("birds.csv", lat="lat", lon="lon", bird="bird")
+    np.save("birds.npy", np.random.default_rng(1).normal(size=(400, 6)))
+    main(["fit", "--config", "run.yaml", *QUIET])
+
+
+def test_a_block_split_that_misses_its_share_says_so():
+    write("mine.csv", lat="lat", lon="lon", height="height")
+    data = TableDataModule("mine.csv", "height", split="block", block=0.09, seed=1)
+    with pytest.warns(
+        UserWarning, match=r"of 400 rows, \d+%, are held out, where `held_out` asks for 25%: cells of 0.09"
+    ):
+        data.setup()

@@ -244,3 +244,8 @@ def test_the_data_must_be_of_the_tasks_kind(tmp_path, kind):
         ValueError, match="number as the target, but got" if regression else "data with classes, but got"
     ):
         trainer(tmp_path).fit(task, data)
+
+
+def test_features_are_not_passed_over(tmp_path):
+    with pytest.raises(ValueError, match="`num_features` of 2, as the data have features, but got 0"):
+        pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False).fit(make_task(), Places(features=2))

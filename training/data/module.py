@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Literal
 
@@ -102,6 +103,13 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
         if self.train_points is None:
             points, held_out = self.load()
             check_both_splits(held_out)
+            share = float(held_out.double().mean())
+            if self.split == "block" and abs(share - self.held_out) > 0.1:
+                warnings.warn(
+                    f"{int(held_out.sum())} of {len(held_out)} rows, {share:.0%}, are held out, where `held_out` asks "
+                    f"for {self.held_out:.0%}: cells of {self.block:g} radians (`block`) are large for these places.",
+                    stacklevel=2,
+                )
             self.train_points, self.held_out_points = points.take(~held_out), points.take(held_out)
 
     @property

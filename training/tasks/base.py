@@ -88,6 +88,7 @@ class LocationTask(pl.LightningModule, ABC):
     """
 
     bank: PerformanceBank | None
+    takes_features = True
 
     def __init__(
         self,
@@ -259,9 +260,15 @@ class LocationTask(pl.LightningModule, ABC):
                 "Expected `precision` of 32 bits or mixed ('bf16-mixed'), as coordinates are rounded in true half "
                 f"precision, but got {self.trainer.precision!r}."
             )
+        points = getattr(getattr(self.trainer, "datamodule", None), "train_points", None)
+        features = getattr(points, "features", None)
+        if features is not None and not self.num_features and self.takes_features:
+            raise ValueError(
+                f"Expected `num_features` of {features.shape[1]}, as the data have features, but got 0: set it, or "
+                "leave `features` out of the data."
+            )
         if stage != "fit" or self._make_bank is None or self.geobias_loss is None:
             return
-        points = getattr(getattr(self.trainer, "datamodule", None), "train_points", None)
         if points is None:
             raise ValueError("Expected a data module with `train_points` for `bank`, but got none.")
         located = has_location(points.lat, points.lon)

@@ -60,6 +60,8 @@ class GeoPriorTask(ClassificationTask):
         Mac Aodha, Cole and Perona, "Presence-Only Geographical Priors for Fine-Grained Image Classification", 2019.
     """
 
+    takes_features = False  # those that the data may have are of the image, which speaks by its predictions
+
     def __init__(
         self,
         encoder: nn.Module,
