@@ -1,6 +1,6 @@
 """What geo-bias losses cost and gain: four location encoders, several weights, two estimators, a control, the bank.
 
-Start: ``python -m benchmarks.pareto`` (174 runs, about an hour on 2 cores; ``--only airports/block`` for a part). Every
+Start: ``python -m benchmarks.pareto`` (183 runs, about an hour on 2 cores; ``--only airports/block`` for a part). Every
 finished run is a row of benchmarks/results/pareto.csv; a run whose row is there, with the same settings and the same
 code, is not repeated. ``--report`` only writes the tables and the figure of the rows that are there.
 
@@ -9,7 +9,8 @@ code, is not repeated. ``--report`` only writes the tables and the figure of the
 - excess, kl: `SRELoss` with that estimator and three partitions, over the ROI samples of each batch;
 - control: 1 - mean performance of the same ROI samples, at the same weight. It pulls up the same places without looking
   at geography inside them: what a geo-bias loss does beyond it is what it is worth;
-- bank: `SRELoss` ("excess") over whole ROIs of a `PerformanceBank`; its batches hold no ROI samples.
+- bank: `SRELoss` ("excess") over whole ROIs of a `PerformanceBank`, 32 a step (bank8: 8, bank128: 128); its batches
+  hold no ROI samples.
 
 Seed = split, start weights and batches; all losses see the same batches. Scored on the held-out points.
 """
@@ -84,6 +85,8 @@ def grid(epochs: int) -> list[Run]:
         runs += [Run("airports", "block", seed, e, loss, w, epochs) for e in FOUR for loss, w in kinds]
         few = [("none", 0.0), ("excess", 1.0)]
         runs += [Run("airports", "random", seed, e, loss, w, epochs) for e in FOUR for loss, w in few]
+        banks = ("bank8", "bank", "bank128")
+        runs += [Run("airports", "random", seed, "Sphere2Vec", bank, 0.3, epochs) for bank in banks]
         few += [("excess", 3.0)]
         runs += [Run("cities", "random", seed, e, loss, w, epochs) for e in ("Sphere2Vec", "none") for loss, w in few]
     return runs
@@ -150,14 +153,15 @@ def measure(run: Run) -> dict[str, float]:
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
     # the same points with and without ROI samples, and the same random rows in every step
-    data = data_of(run.data, run.split, run.seed, rois=run.loss not in ("none", "bank"))
+    data = data_of(run.data, run.split, run.seed, rois=run.loss in ("excess", "kl", "control"))
     torch.manual_seed(run.seed)
     make, lr = ENCODERS[run.encoder]
     encoder = Encoded(make(data), [data.train_points, data.held_out_points])
     shared: dict[str, Any] = {"layers": 2, "activation": "gelu", "plain": True, "lr": lr, "weight": run.weight}
     shared |= {"geobias_loss": loss_of(run)}
-    if run.loss == "bank":
-        shared["bank"] = partial(PerformanceBank, radius=RADIUS[run.data], centers_per_step=32)
+    if run.loss.startswith("bank"):
+        centers = int(run.loss.removeprefix("bank") or 32)
+        shared["bank"] = partial(PerformanceBank, radius=RADIUS[run.data], centers_per_step=centers)
     metric = metric_of(run.data, run.split, run.seed)
     if run.data == "airports":
         task: LocationTask = RegressionTask(encoder, metric, **shared)
@@ -301,7 +305,7 @@ def table(average: Means, data: str, split: str) -> str:
     """One row an encoder, loss and weight."""
     head = ["encoder", "loss", "weight", "seeds", "R2" if data == "airports" else "accuracy", "performance"]
     head += ["worst tenth", "SG", "DL", "DS", "SG ex.", "DL ex.", "DS ex.", "M-SSI"]
-    order = ["none", "excess", "kl", "bank", "control"]
+    order = ["none", "excess", "kl", "bank8", "bank", "bank128", "control"]
     body = []
     for key in sorted((k for k in average if k[:2] == (data, split)), key=lambda k: (k[2], order.index(k[3]), k[4])):
         own, none = average[key], average.get((data, split, key[2], "none", 0.0))
