@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PositionEncoder", "check_count", "geometric_frequencies", "has_location"]
+__all__ = ["PositionEncoder", "geometric_frequencies", "has_location"]
 
 
 class PositionEncoder(nn.Module, ABC):
