@@ -41,7 +41,7 @@ def hit(logits: Tensor, target: Tensor, k: int = 1) -> Tensor:
         >>> hit(logits, torch.tensor([0, 1]), k=2)
         tensor([1., 1.])
     """
-    _check_classification(logits, target)
+    check_classification(logits, target)
     classes = logits.shape[1]
     if not 1 <= k <= classes:
         raise ValueError(f"Expected `k` within [1, {classes}], the number of classes, but got {k}.")
@@ -75,7 +75,7 @@ def true_class_probability(logits: Tensor, target: Tensor) -> Tensor:
         >>> true_class_probability(torch.zeros(2, 4), torch.tensor([0, 3]))
         tensor([0.2500, 0.2500])
     """
-    _check_classification(logits, target)
+    check_classification(logits, target)
     return logits.log_softmax(dim=1).gather(1, target[:, None])[:, 0].exp()
 
 
@@ -103,7 +103,7 @@ def log_odds(logits: Tensor, target: Tensor) -> Tensor:
         >>> log_odds(torch.tensor([[50.0, 0.0]]), torch.tensor([0]))
         tensor([50.])
     """
-    _check_classification(logits, target)
+    check_classification(logits, target)
     if logits.shape[1] < 2:
         raise ValueError("Expected `logits` of shape (N, C) with C >= 2: one class alone has no odds, but got C = 1.")
     of_target = logits.gather(1, target[:, None])[:, 0]
@@ -176,21 +176,22 @@ def _check_tensors(**given: object) -> None:
             )
 
 
-def _check_classification(logits: Tensor, target: Tensor) -> None:
-    _check_tensors(logits=logits, target=target)
+def check_classification(logits: Tensor, target: Tensor, name: str = "logits", every_class: bool = True) -> None:
+    """Refuse scores (N, C) with NaN, and targets (N,) that are no class numbers (of the C, with ``every_class``)."""
+    _check_tensors(**{name: logits, "target": target})
     if logits.ndim != 2 or target.shape != logits.shape[:1]:
         raise ValueError(
-            "Expected `logits` of shape (N, C) and `target` of shape (N,), "
+            f"Expected `{name}` of shape (N, C) and `target` of shape (N,), "
             f"but got {tuple(logits.shape)} and {tuple(target.shape)}."
         )
     if target.is_floating_point() or target.dtype == torch.bool:
         raise TypeError(f"Expected `target` to hold class numbers (integers), but got {target.dtype}.")
     outside = (target < 0) | (target >= logits.shape[1])
-    if outside.any():
+    if every_class and outside.any():
         row = int(outside.nonzero()[0])
         raise ValueError(
             f"Expected `target` within [0, {logits.shape[1] - 1}], but got {int(target[row])} at row {row}."
         )
     not_a_number = logits.isnan().any(dim=1)
     if not_a_number.any():
-        raise ValueError(f"Expected `logits` without NaN, but got NaN at row {int(not_a_number.nonzero()[0])}.")
+        raise ValueError(f"Expected `{name}` without NaN, but got NaN at row {int(not_a_number.nonzero()[0])}.")

@@ -436,7 +436,16 @@ class Regions:
         return part
 
     def only(self, known: Tensor) -> Regions:
-        """The same ROIs without the points that are not ``known``, (N,) bool; centres stay where they are."""
+        """The same ROIs without the points that are not ``known``, (N,) bool; centres stay where they are.
+
+        Raises:
+            ValueError: if ``known`` is another vector.
+        """
+        if known.dtype != torch.bool or known.shape != self.lat.shape:
+            raise ValueError(
+                f"Expected `known` of dtype bool and shape ({self.num_points},), but got {known.dtype} and "
+                f"{tuple(known.shape)}."
+            )
         points, centers = (self.lat, self.lon), (self.center_lat, self.center_lon)
         fewer = Regions(points, centers, self.radius, later=partial(_members_of, self, known))
         fewer._whole = Whole(self, known=known)

@@ -212,23 +212,22 @@ class Segments:
         return torch.from_numpy(total).to(grad.dtype)
 
 
-def add_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """Sum runs of rows into ``out``, which is zero, and return it."""
+def add_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
+    """Sum runs of rows into ``out``, which is zero."""
     full = np.flatnonzero(np.diff(offsets))  # reduceat would repeat an element for an empty run: those keep their zero
     if len(full) == len(out):
         np.add.reduceat(values, offsets[:-1], axis=0, out=out)
     elif len(full):
         out[full] = np.add.reduceat(values, offsets[full], axis=0)
-    return out
 
 
-def add_whole_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> np.ndarray:
+def add_whole_runs(values: np.ndarray, offsets: np.ndarray, out: np.ndarray) -> None:
     """The same for integers, whose running total is exact: its differences are the sums, and cost half."""
     total = _SCRATCH.take("total", (len(values) + 1, *values.shape[1:]), values.dtype)
     total[0] = 0
     np.cumsum(values, axis=0, out=total[1:])
     edges = total.take(offsets, axis=0)
-    return np.subtract(edges[1:], edges[:-1], out=out)
+    np.subtract(edges[1:], edges[:-1], out=out)
 
 
 class _SegmentSum(torch.autograd.Function):

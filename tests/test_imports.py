@@ -15,7 +15,7 @@ PACKAGES = ("geobias_torch", "judges", "training")
 
 # Parts of the library from the bottom up: a part may import those in lines above its own, and itself.
 LAYERS = [
-    ["bounds", "convert", "files", "scratch", "threads"],
+    ["bounds", "convert", "files", "ranks", "scratch", "threads"],
     ["lattice", "segments"],
     ["geometry", "histograms", "performance", "columns"],
     ["partitions", "search", "graphs", "maps"],
@@ -42,6 +42,7 @@ NARROWER = {
         "partitions",
         "parts",
         "patches",
+        "ranks",
         "regions",
         "segments",
         "functional",

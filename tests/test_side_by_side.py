@@ -49,6 +49,11 @@ def expected(regions):
     return found
 
 
+def regions_of(regions, partition):
+    patches = regions.patches(partition)
+    return patches.roi.tolist(), patches.ids.tolist(), patches.sizes.tolist()
+
+
 KNOWN = torch.arange(N) % 7 > 1
 PARTS = {
     "whole": lambda regions: regions,
@@ -73,11 +78,23 @@ def test_they_are_the_patches_of_each_partition(name, before):
     assert bool(part.joined) == before
     joined = part.side_by_side(PARTITIONS)
     plain = PARTS[name](fresh)
-    if joined is None:  # listed members are cut by each partition on its own
-        assert not before
+    # members that are listed, not searched, are cut by each partition on its own
+    listed = not before and name != "whole"
+    assert (joined is None) == listed
+    if listed:
+        assert [regions_of(part, p) for p in PARTITIONS] == [regions_of(plain, p) for p in PARTITIONS]
         return
     assert tables(joined) == expected(plain)
     assert part.sizes.tolist() == plain.sizes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("known", "got"),
+    [(torch.ones(N - 1, dtype=torch.bool), r"torch.bool and \(149,\)"), (torch.arange(N), r"torch.int64 and \(150,\)")],
+)
+def test_who_is_known_is_a_mask_of_the_points(known, got):
+    with pytest.raises(ValueError, match=rf"`known` of dtype bool and shape \(150,\), but got {got}"):
+        make().only(known)
 
 
 def test_a_pickled_part_leaves_the_whole_behind():

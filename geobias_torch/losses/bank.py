@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 from geobias_torch.convert import check_index
 from geobias_torch.geometry import check_coordinates
 from geobias_torch.losses.inputs import check_performance
+from geobias_torch.ranks import world_size
 from geobias_torch.regions import Regions
 
 __all__ = ["PerformanceBank"]
@@ -179,10 +180,10 @@ class PerformanceBank(nn.Module):
         """Exchange what the ranks of a distributed run have seen: each point's latest, of several the highest rank's.
 
         Collective: every rank calls it, for example at the end of each epoch or every few steps. With ``gather`` there
-        is nothing left to exchange.
+        is nothing left to exchange, and nothing is done.
         """
-        world = _world_size()
-        if world == 1:
+        world = world_size()
+        if world == 1 or self.gather:
             return
         seen = [torch.empty_like(self.seen) for _ in range(world)]
         performance = [torch.empty_like(self.performance) for _ in range(world)]
@@ -196,7 +197,7 @@ class PerformanceBank(nn.Module):
 
     def _of_all_ranks(self, index: Tensor, performance: Tensor) -> tuple[Tensor, Tensor, int]:
         """The rows of all ranks, with gradient through this one's, and the number of ranks."""
-        world = _world_size() if self.gather else 1
+        world = world_size() if self.gather else 1
         if world == 1:
             return index, performance, 1
         counts = [index.new_zeros(1) for _ in range(world)]
@@ -251,8 +252,3 @@ class _Everybody(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         points, rows = ctx.saved_tensors
         return grad.new_zeros(ctx.num_rows).index_copy(0, rows, grad[points] * ctx.scale), None, None, None, None
-
-
-def _world_size() -> int:
-    running = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_world_size() if running else 1

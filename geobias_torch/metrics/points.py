@@ -16,6 +16,7 @@ from torchmetrics import Metric
 from geobias_torch.bounds import within_bounds
 from geobias_torch.convert import to_tensor
 from geobias_torch.geometry import check_coordinates, coordinate_tensor, warn_odd_coordinates
+from geobias_torch.ranks import world_size
 from geobias_torch.regions import Regions
 
 _NO_INDEX = -1.0
@@ -111,7 +112,7 @@ class PointMetric(Metric):
                 with gloo, after the time limit of the process group with other backends.
         """
         wanted = kwargs.get("should_sync", True)
-        if wanted and _several_ranks() and torch.distributed.get_backend(self.process_group) == "gloo":
+        if wanted and world_size() > 1 and torch.distributed.get_backend(self.process_group) == "gloo":
             try:
                 torch.distributed.monitored_barrier(self.process_group, timeout=_PATIENCE, wait_all_ranks=True)
             except RuntimeError as error:
@@ -172,7 +173,7 @@ class PointMetric(Metric):
         return rows[first]
 
     def _is_distributed(self) -> bool:
-        return self._is_synced and _several_ranks()
+        return self._is_synced and world_size() > 1
 
     def _warn_once(self, key: str, message: str) -> None:
         if key not in self._warned:
@@ -212,11 +213,6 @@ class PointMetric(Metric):
     def __getstate__(self) -> dict[str, Any]:
         """Geometry is left behind: it is large, and found again from the points."""
         return {**super().__getstate__(), "_geometry": None}
-
-
-def _several_ranks() -> bool:
-    running = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return running and torch.distributed.get_world_size() > 1
 
 
 def _check_numbers(index: Tensor) -> None:

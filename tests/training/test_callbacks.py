@@ -144,5 +144,7 @@ def test_a_map_of_the_last_epoch(tmp_path):
     assert "epoch 0" in (tmp_path / "new" / "map.svg").read_text()
     with pytest.raises(ValueError, match="a GeoBiasLogger with the score 'sg_sre' among the callbacks"):
         validate(module, metric, GeoBiasMap(tmp_path / "map.png"))
+    with pytest.raises(ValueError, match="GeoBiasLogger with the score 'spad'"):  # has no map: it is of no place
+        validate(module, GeoBiasScores(radius=0.02, scores=("spad",)), GeoBiasMap(tmp_path / "map.png", "spad"))
     with pytest.raises(ValueError, match=r"end in .png or .pdf or .svg, but got 'map.gif'"):
         GeoBiasMap("map.gif")

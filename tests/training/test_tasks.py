@@ -249,3 +249,15 @@ def test_the_data_must_be_of_the_tasks_kind(tmp_path, kind):
 def test_features_are_not_passed_over(tmp_path):
     with pytest.raises(ValueError, match="`num_features` of 2, as the data have features, but got 0"):
         pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False).fit(make_task(), Places(features=2))
+
+
+def test_the_rate_is_torchs_cosine():
+    task, parameter = make_task(lr=0.01), nn.Parameter(torch.zeros(1))
+    task._steps = 20
+    optimizer = torch.optim.SGD([parameter], lr=0.01)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20)
+    for step in range(21):
+        assert 0.01 * task._cosine(step) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12)
+        optimizer.step()
+        scheduler.step()
+    assert task._cosine(30) == 0

@@ -95,7 +95,7 @@ def test_ranks_and_probabilities_are_those_of_the_library():
 @pytest.mark.parametrize(
     ("scores", "target", "classes", "error", "complaint"),
     [
-        (torch.zeros(2, 3), torch.zeros(3).long(), None, ValueError, r"`scores` of shape \(B, C\) and `target` of"),
+        (torch.zeros(2, 3), torch.zeros(3).long(), None, ValueError, r"`scores` of shape \(N, C\) and `target` of"),
         (torch.zeros(2, 3), torch.zeros(2), None, TypeError, "`target` to hold class numbers"),
         (torch.zeros(2, 3), torch.tensor([0, 3]), None, ValueError, r"`target` within \[0, 2\], but got 3 at row 1"),
         (

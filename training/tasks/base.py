@@ -118,6 +118,8 @@ class LocationTask(pl.LightningModule, ABC):
                 raise ValueError(f"Expected `{name}` >= 0 steps, but got {steps}.")
         if geobias.prefix:
             raise ValueError(f"Expected `geobias` without a prefix, which the task gives, but got {geobias.prefix!r}.")
+        if geobias_loss == {}:
+            geobias_loss = None
         losses = geobias_loss.values() if isinstance(geobias_loss, dict) else [geobias_loss]
         if any(isinstance(loss, SPADLoss) for loss in losses):
             raise ValueError("Expected `geobias_loss` over regions, but got SPADLoss, which takes lat= and lon=.")
@@ -142,8 +144,6 @@ class LocationTask(pl.LightningModule, ABC):
         )
         self.geobias = geobias
         self.geobias_loss = nn.ModuleDict(geobias_loss) if isinstance(geobias_loss, dict) else geobias_loss
-        if geobias_loss == {}:
-            self.geobias_loss = None
         self.num_features, self.shares = num_features, shares or {}
         self.weight, self.burn_in, self.ramp = weight, burn_in, ramp
         self.lr, self.weight_decay = lr, weight_decay

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from geobias_torch.performance import check_classification
+
 __all__ = ["TrueClass", "of_true_class"]
 
 
@@ -58,7 +60,11 @@ def of_true_class(scores: Tensor, target: Tensor, classes: Tensor | None = None)
         >>> of_true_class(scores, torch.tensor([3]), classes).probability
         tensor([0.])
     """
-    _check(scores, target, classes)
+    check_classification(scores, target, "scores", every_class=classes is None)
+    if classes is not None and classes.shape != scores.shape:
+        raise ValueError(
+            f"Expected `classes` of the shape of `scores`, {tuple(scores.shape)}, but got {tuple(classes.shape)}."
+        )
     if classes is None:
         own = scores.gather(1, target[:, None])  # (B, 1)
         classes = torch.arange(scores.shape[1], device=scores.device)
@@ -70,28 +76,3 @@ def of_true_class(scores: Tensor, target: Tensor, classes: Tensor | None = None)
     total = torch.where(listed, scores, 0.0).logsumexp(dim=1, keepdim=True)
     probability = torch.where(listed, (torch.where(listed, own, 0.0) - total).exp(), 0.0)
     return TrueClass(probability[:, 0], torch.where(listed[:, 0], ahead, torch.inf).to(scores.dtype))
-
-
-def _check(scores: Tensor, target: Tensor, classes: Tensor | None) -> None:
-    if scores.ndim != 2 or target.shape != scores.shape[:1]:
-        raise ValueError(
-            "Expected `scores` of shape (B, C) and `target` of shape (B,), "
-            f"but got {tuple(scores.shape)} and {tuple(target.shape)}."
-        )
-    if target.is_floating_point() or target.dtype == torch.bool:
-        raise TypeError(f"Expected `target` to hold class numbers (integers), but got {target.dtype}.")
-    not_a_number = scores.isnan().any(dim=1)
-    if not_a_number.any():
-        raise ValueError(f"Expected `scores` without NaN, but got NaN at row {int(not_a_number.nonzero()[0])}.")
-    if classes is not None:
-        if classes.shape != scores.shape:
-            raise ValueError(
-                f"Expected `classes` of the shape of `scores`, {tuple(scores.shape)}, but got {tuple(classes.shape)}."
-            )
-        return
-    outside = (target < 0) | (target >= scores.shape[1])
-    if outside.any():
-        row = int(outside.nonzero()[0])
-        raise ValueError(
-            f"Expected `target` within [0, {scores.shape[1] - 1}], but got {int(target[row])} at row {row}."
-        )

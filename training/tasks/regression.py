@@ -12,6 +12,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from geobias_torch.metrics import GeoBiasScores
 from geobias_torch.performance import within
+from geobias_torch.ranks import world_size
 from training.data import Batch
 from training.encoders.base import has_location
 from training.tasks.base import LocationTask
@@ -138,7 +139,7 @@ class RegressionTask(LocationTask):
         """Of the errors since the epoch began, each row once: a distributed sampler repeats some."""
         errors = torch.cat([(prediction - batch.target).double() for prediction, batch in self._predicted])
         rows = torch.cat([batch.rows for _, batch in self._predicted])
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if world_size() > 1:
             errors, rows = torch.cat(gather_all_tensors(errors)), torch.cat(gather_all_tensors(rows))
         rows, errors = rows[~errors.isnan()], errors[~errors.isnan()]
         different, place = torch.unique(rows, return_inverse=True)
