@@ -96,20 +96,21 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
 
     def hold_out(self, lat: Tensor, lon: Tensor) -> Tensor:
         """Which rows are held out by the settings of this module, shape (N,) bool."""
-        return split_rows(lat, lon, split=self.split, held_out=self.held_out, seed=self.seed, block=self.block)
+        held_out = split_rows(lat, lon, split=self.split, held_out=self.held_out, seed=self.seed, block=self.block)
+        share = float(held_out.double().mean())
+        if self.split == "block" and abs(share - self.held_out) > 0.1:
+            warnings.warn(
+                f"{int(held_out.sum())} of {len(held_out)} rows, {share:.0%}, are held out, where `held_out` asks "
+                f"for {self.held_out:.0%}: cells of {self.block:g} radians (`block`) are large for these places.",
+                stacklevel=4,
+            )
+        return held_out
 
     def setup(self, stage: str | None = None) -> None:
         """Load and split once, whatever the stage: the target's scale comes from the training split."""
         if self.train_points is None:
             points, held_out = self.load()
             check_both_splits(held_out)
-            share = float(held_out.double().mean())
-            if self.split == "block" and abs(share - self.held_out) > 0.1:
-                warnings.warn(
-                    f"{int(held_out.sum())} of {len(held_out)} rows, {share:.0%}, are held out, where `held_out` asks "
-                    f"for {self.held_out:.0%}: cells of {self.block:g} radians (`block`) are large for these places.",
-                    stacklevel=2,
-                )
             self.train_points, self.held_out_points = points.take(~held_out), points.take(held_out)
 
     @property
