@@ -32,8 +32,10 @@ def check_index(name: str, index: Any, bound: int, negative: bool = False) -> Te
     if index.numel() and not (whole and index.ndim == 1):
         raise ValueError(f"Expected `{name}` to be a vector of integers, but got {index.dtype}, {tuple(index.shape)}.")
     index = index.reshape(-1).to(torch.int64)
-    if index.numel() and int(index.min()) >= 0 and int(index.max()) < bound:
-        return index
+    if index.numel():
+        least, most = index.aminmax()
+        if int(least) >= 0 and int(most) < bound:
+            return index
     low = -bound if negative else 0
     outside = (index < low) | (index >= bound)
     if outside.any():

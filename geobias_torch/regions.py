@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -251,19 +252,18 @@ class Regions:
     @cached_property
     def sizes(self) -> Tensor:
         """(M,) int64: number of members of each ROI."""
+        whole = self._whole
+        if whole is not None and whole.which is not None and "sizes" in vars(whole.regions):  # counted there already
+            return whole.regions.sizes[whole.which]
+        for joined in map(self._known_joined, self.joined):
+            if joined is not None:
+                return torch.from_numpy(np.diff(joined.offsets[:, 0]))
         cells = self._some_cells()
-        if cells is None:
-            return self.segments.sizes
-        return cells.roi_sizes
+        return self.segments.sizes if cells is None else cells.roi_sizes
 
     def _some_cells(self) -> Cells | None:
         """Cells that a partition made: they hold the members too, so that the list of members need not be made."""
-        for key in self.joined:
-            joined = self._known_joined(key)
-            if joined is not None:
-                return joined.cells
-        for partition in self.partitions:
-            patches = self._known(partition)
+        for patches in map(self._known, self.partitions):
             if patches is not None:
                 return patches.cells
         return None
@@ -337,14 +337,24 @@ class Regions:
         return list(dict.fromkeys([*self._patches, *of_whole]))
 
     def side_by_side(self, partitions: Sequence[Partition]) -> SideBySide | None:
-        """The patches of several partitions in one table, kept by their values; None if they have no common cells."""
+        """The patches of several partitions in one table, kept by their values.
+
+        None if they have no common cells, and where they are not on the CPU.
+        """
         key = tuple(partitions)
         if self._known_joined(key) is None:
             parts = self.build(key)
-            if any(part.cells is not parts[0].cells for part in parts):
+            if self.lat.is_cuda or any(part.cells is not parts[0].cells for part in parts):
                 return None
             self._joined[key] = SideBySide.join(parts)
         return self._joined[key]
+
+    def learn_from(self, part: Regions) -> None:
+        """Find for all ROIs what was found for some of them, so that other parts need only take it."""
+        self.build(partition for partition in part._patches if partition not in self._patches)
+        for key in part._joined:
+            if key not in self._joined:
+                self.side_by_side(key)
 
     @property
     def joined(self) -> list[tuple[Partition, ...]]:
@@ -423,7 +433,10 @@ class Regions:
 
     def __getitem__(self, centers: Any) -> Regions:
         """The ROIs of some centres (slice, integer, or index tensor) over the same points."""
-        index = as_index("centres", centers, len(self)).to(self.lat.device)
+        return self.part(as_index("centres", centers, len(self)).to(self.lat.device))
+
+    def part(self, index: Tensor) -> Regions:
+        """The same for row numbers that are right."""
         points, chosen = (self.lat, self.lon), (self.center_lat[index], self.center_lon[index])
         if self._search is not None and self._segments is None:
             search = self._search
@@ -491,7 +504,6 @@ class Regions:
         self._take_all()
         shared = {id(p.cells): p.cells.to(device) for p in self._patches.values()}
         moved._patches = {key: p.to(device, shared[id(p.cells)]) for key, p in self._patches.items()}
-        moved._joined = {key: joined.to(device) for key, joined in self._joined.items()}
         moved._graphs = {key: graph.to(device) for key, graph in self._graphs.items()}
         return moved
 

@@ -59,12 +59,15 @@ def spans(starts: Any, lengths: Any) -> tuple[Any, Any]:
 
 
 def take_runs(values: Any, starts: Any, lengths: Any) -> Any:
-    """Several runs of a list, one after the other; for long runs that are few: no table of positions is made."""
+    """Several runs of a list, or of every row of a table, one after the other.
+
+    For long runs that are few: no table of positions is made.
+    """
     if isinstance(values, Tensor):
-        return values[spans(starts, lengths)[0]]
+        return values[..., spans(starts, lengths)[0]]
     stops = (starts + lengths).tolist()
-    runs = [values[start:stop] for start, stop in zip(starts.tolist(), stops, strict=True)]
-    return np.concatenate([values[:0], *runs])
+    runs = [values[..., start:stop] for start, stop in zip(starts.tolist(), stops, strict=True)]
+    return np.concatenate([values[..., :0], *runs], axis=-1)
 
 
 def repeat(values: Any, times: Any) -> Any:

@@ -19,19 +19,19 @@ def make(seed=0):
 
 
 def tables(joined):
-    """{(ROI, members)} of every patch that has any, and how many cells lie in none, per partition."""
-    cells, none = joined.cells, len(joined.sizes)
+    """{(ROI, members)} of every patch that has any."""
+    lengths, *places = joined.cells.tolist()
+    ends = np.cumsum(lengths)
+    members = [joined.members[end - length : end].tolist() for end, length in zip(ends, lengths, strict=True)]
+    first = joined.offsets[:, 2].tolist()
+    roi = np.repeat(np.arange(len(joined)), np.diff(first))
     found = []
-    for column in joined.place.T.tolist():
-        members = {}
-        for cell, patch in enumerate(column):
-            if patch < none:
-                start, stop = cells.segments.offsets[cell], cells.segments.offsets[cell + 1]
-                members.setdefault(patch, []).extend(cells.segments.members[start:stop].tolist())
-        roi = torch.searchsorted(joined.offsets, torch.arange(none), right=True) - 1
-        sizes = {patch: len(points) for patch, points in members.items()}
-        assert all(int(joined.sizes[patch]) == size for patch, size in sizes.items())
-        found.append(sorted((int(roi[patch]), sorted(points)) for patch, points in members.items() if points))
+    for place in places:
+        patches = {}
+        for cell, patch in enumerate(place):
+            if patch not in first:
+                patches.setdefault(patch, []).extend(members[cell])
+        found.append(sorted((int(roi[patch]), sorted(points)) for patch, points in patches.items() if points))
     return found
 
 

@@ -18,7 +18,7 @@ from geobias_torch.partitions import Partition
 from geobias_torch.parts import SideBySide
 from geobias_torch.patches import Patches
 from geobias_torch.regions import Regions
-from geobias_torch.segments import Segments, add_runs, arrays, labels, scatter_rows
+from geobias_torch.segments import Segments, add_runs, offsets_of, scatter_rows
 
 __all__ = ["SRELoss"]
 
@@ -230,8 +230,8 @@ class _ClosedForm(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, loss: SRELoss, regions: Regions, patches: SideBySide) -> Tensor:
         ctx.save_for_backward(values)
         ctx.loss, ctx.regions = loss, regions
-        value, ctx.slopes = _closed_form(values.detach().numpy(), loss, patches, ctx.needs_input_grad[0])
-        return values.new_tensor(value)
+        value, ctx.slopes = _closed_form(values.detach().numpy(), loss, patches)
+        return torch.tensor(value, dtype=values.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -242,48 +242,44 @@ class _ClosedForm(torch.autograd.Function):
         return grad * slopes, None, None, None
 
 
-def _closed_form(
-    values: np.ndarray, loss: SRELoss, patches: SideBySide, with_slopes: bool
-) -> tuple[float, Tensor | None]:
+def _closed_form(values: np.ndarray, loss: SRELoss, patches: SideBySide) -> tuple[float, Tensor]:
     """The loss and its derivative by the values (N,); see `SRELoss._of_sums` for the same by autograd."""
-    cells, segments = patches.cells, patches.cells.segments
-    offsets, sizes, members = arrays(segments.offsets, segments.sizes, segments.members)
-    cell_roi, roi_sizes, patch_offsets, size, place = arrays(
-        cells.roi, cells.roi_sizes, patches.offsets, patches.sizes, patches.place
-    )
-    gathered = values[members]
-    of_cell = np.zeros((2, len(sizes)))
-    for column, out in zip((gathered, gathered * gathered), of_cell, strict=True):
-        add_runs(column, offsets, out)
-    roi_mean = np.bincount(cell_roi, of_cell[0], len(roi_sizes)) / np.maximum(roi_sizes, 1)
-    # cells that lie in no patch are added to one more, which is dropped here and has no slope below
-    flat, per_cell = place.ravel(), place.shape[1]
-    first, second = (np.bincount(flat, np.repeat(x, per_cell), len(size) + 1)[:-1] for x in of_cell)
-    roi = labels(np.diff(patch_offsets))
-    n, n_roi, p = np.maximum(size, 2), roi_sizes[roi], roi_mean[roi]
+    members = patches.members.astype(np.intp)  # numpy would do so each time
+    cells = patches.cells.astype(np.intp)
+    lengths, numbers = cells[0], cells[1:]
+    roi_sizes, _, per_roi = np.diff(patches.offsets, axis=0).T
+    of_member = values.take(members)
+    of_cell, of_roi = np.zeros(len(lengths)), np.zeros(len(patches))
+    add_runs(of_member, offsets_of(lengths), of_cell)
+    add_runs(of_cell, patches.offsets[:, 1], of_roi)
+    flat, number = numbers.ravel(), int(patches.offsets[-1, 2])
+    size, first = (np.bincount(flat, np.tile(x, len(numbers)), number) for x in (lengths, of_cell))
+    size[patches.offsets[:-1, 2]] = 0  # what lies in no patch
+    # the ROI's size and mean, patch by patch; patches below 2 get no weight
+    n_roi, p = np.repeat(np.stack([np.maximum(roi_sizes, 1), of_roi]), per_roi, axis=1)
+    n, p = np.maximum(size, 2), p / n_roi
     h = first / n
-    weight = np.where(size >= loss.min_patch_size, n / np.maximum(n_roi, 1), 0.0) / len(roi_sizes)
+    weight = np.where(size >= loss.min_patch_size, n / n_roi, 0.0) / len(patches)
     weight *= 1 - float(loss.one_sided) * (h >= p)
 
+    by_sum = np.zeros((len(size), 2))  # the loss is linear in a patch's sum of squares, and 2 times its slope in them
     if loss.estimator == "excess":
         weight *= 0.5 * (1 / np.maximum(p, _SMALLEST_SHARE) + 1 / np.maximum(1 - p, _SMALLEST_SHARE))
-        noise = (1 / n - 1 / np.maximum(n_roi, 1)) / (n - 1)  # times the sum of squared deviations
-        value = weight * ((h - p) ** 2 - noise * (second - first * h))
-        by_first, by_second = weight * 2 * ((h - p) / n + noise * h), -weight * noise
+        noise = (1 / n - 1 / n_roi) / (n - 1)  # times the sum of squared deviations
+        value = weight * ((h - p) ** 2 + noise * first * h)
+        by_sum[:, 0], by_sum[:, 1] = weight * 2 * ((h - p) / n + noise * h), -weight * noise
     else:
         tiny = np.finfo(np.float64).tiny
         shrunk = loss.prior / (n + loss.prior)
-        value = by_first = 0.0
+        value = 0.0
         for share, reference, sign in ((h, p, 1), (1 - h, 1 - p, -1)):
             blended = np.maximum((1 - shrunk) * share + shrunk * reference, tiny)
             value = value + weight * reference * np.log(np.maximum(reference, tiny) / blended)
-            by_first = by_first - sign * weight * (1 - shrunk) / n * reference / blended
-        by_second = np.zeros_like(h)
-    if not with_slopes:
-        return float(value.sum()), None
-    of_cells = [np.append(slope, 0.0)[place].sum(axis=1) for slope in (by_first, by_second)]
-    slopes = np.repeat(of_cells[1], sizes)
-    slopes *= gathered
+            by_sum[:, 0] -= sign * weight * (1 - shrunk) / n * reference / blended
+    by_cell = by_sum.take(numbers, axis=0).sum(axis=0)
+    by_first, by_second = np.repeat(by_cell, lengths, axis=0).T
+    slopes = by_second * of_member
+    squares = float(slopes @ of_member)
     slopes *= 2
-    slopes += np.repeat(of_cells[0], sizes)
-    return float(value.sum()), torch.from_numpy(np.bincount(members, slopes, len(values)))
+    slopes += by_first
+    return float(value.sum()) + squares, torch.from_numpy(np.bincount(members, slopes, len(values)))
