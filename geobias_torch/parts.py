@@ -40,8 +40,7 @@ class SideBySide:
         cells = parts[0].cells
         first, number = (run.numpy() for run in cells.runs)
         # patches of the ROI that come before those of each partition, and in all
-        counts = [np.ones_like(number), *(part.offsets.diff().numpy() for part in parts)]
-        before = np.cumsum(counts, axis=0)
+        before = np.cumsum([np.ones_like(number), *(part.offsets.diff().numpy() for part in parts)], axis=0)
         counts = np.stack([cells.roi_sizes.numpy(), number, before[-1]], axis=1)
         offsets = np.concatenate([np.zeros((1, 3), dtype=np.int64), counts.cumsum(axis=0)])
         rows, _ = spans(first, number)
@@ -82,11 +81,16 @@ class SideBySide:
 
 @dataclass
 class Whole:
-    """What a part was taken from: those of its ROIs that are ``which``, or without the points that are not known."""
+    """What a part was taken from: those of its ROIs that are ``which``, or without the points that are not known.
+
+    ``complete``: the other way round, every ROI of the whole is in the part, some more than once. What the part lacks
+    is found for the whole then.
+    """
 
     regions: Regions
     which: Tensor | None = None
     known: Tensor | None = None
+    complete: bool = False
     _cells: dict[int, Any] = field(default_factory=dict)  # patches that share theirs share them in the part too
 
     def patches(self, theirs: Patches) -> Patches:

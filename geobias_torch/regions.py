@@ -250,10 +250,29 @@ class Regions:
         return self.segments.members
 
     @cached_property
+    def distinct(self) -> tuple[Regions, Tensor]:
+        """The ROIs around distinct centres, and (M,) which of them each ROI is: one centre finds the same members.
+
+        Photos taken at one place, or predictions for one city, are worked out once. ROIs that were subset or given by
+        their members are taken as they are.
+        """
+        if self._search is not None and self._whole is None:
+            first, which, _ = distinct_points(self.center_lat, self.center_lon)
+            if len(first) < len(self):
+                chosen, points = (self.center_lat[first], self.center_lon[first]), self._search.points
+                search = Search(Points.of(*chosen), points, self.radius, self._search.point_tiles)
+                fewer = Regions((self.lat, self.lon), chosen, self.radius, search=search)
+                self._whole = Whole(fewer, which=which, complete=True)
+        if self._whole is not None and self._whole.complete:
+            assert self._whole.which is not None
+            return self._whole.regions, self._whole.which
+        return self, torch.arange(len(self), device=self.lat.device)
+
+    @cached_property
     def sizes(self) -> Tensor:
         """(M,) int64: number of members of each ROI."""
         whole = self._whole
-        if whole is not None and whole.which is not None and "sizes" in vars(whole.regions):  # counted there already
+        if whole is not None and whole.which is not None and (whole.complete or "sizes" in vars(whole.regions)):
             return whole.regions.sizes[whole.which]
         for joined in map(self._known_joined, self.joined):
             if joined is not None:
@@ -270,6 +289,9 @@ class Regions:
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum point values (N,) or (N, R) over every ROI: (M,) or (M, R), differentiable in ``values``."""
+        distinct, which = self.distinct
+        if distinct is not self:
+            return distinct.sum(values)[which]
         cells = self._some_cells()
         if cells is None:
             return self.segments.sum(values)
@@ -277,6 +299,9 @@ class Regions:
 
     def constant(self, values: Tensor) -> Tensor:
         """Whether all members of an ROI have the same of the values (N,), (M,) bool."""
+        fewer, of_fewer = self.distinct
+        if fewer is not self:
+            return fewer.constant(values)[of_fewer]
         distinct, which = torch.unique(values, return_inverse=True)
         if len(distinct) <= 2:
             upper = self.sum(which.to(torch.float32))
@@ -314,21 +339,32 @@ class Regions:
 
     # ------------------------------------------------------------------ what is built from them
 
-    def build(self, partitions: Iterable[Partition]) -> list[Patches]:
-        """Patches of several partitions; those that do not exist yet are made in one walk over the pairs."""
+    def build(self, partitions: Iterable[Partition]) -> None:
+        """Make the patches of several partitions, those that do not exist yet in one walk over the pairs."""
         partitions = list(partitions)
         for partition in partitions:
             if not callable(partition):
                 got = type(partition).__name__
                 raise TypeError(f"Expected `partition` to be a partition or a callable, but got {got}.")
-        missing = [p for p in dict.fromkeys(partitions) if self._known(p) is None]
+        known = self.partitions
+        missing = [partition for partition in dict.fromkeys(partitions) if partition not in known]
+        distinct, _ = self.distinct
+        if missing and distinct is not self:
+            distinct.build(missing)
+            return
         fast = [p for p in missing if isinstance(p, SIZED)] if self._search is not None else []
         if fast:
             self._patches.update(zip(fast, fast_patches(self, fast), strict=True))
         for partition in missing:
             if partition not in self._patches:
                 self._patches[partition] = plain_patches(self, partition)
-        return [self._patches[p] for p in partitions]
+
+    def patches_of(self, partitions: Iterable[Partition]) -> list[Patches]:
+        """The patches of several partitions; see :meth:`patches`."""
+        partitions = list(partitions)
+        self.build(partitions)
+        found = map(self._known, partitions)
+        return [patches for patches in found if patches is not None]
 
     @property
     def partitions(self) -> list[Partition]:
@@ -343,7 +379,7 @@ class Regions:
         """
         key = tuple(partitions)
         if self._known_joined(key) is None:
-            parts = self.build(key)
+            parts = self.patches_of(key)
             if self.lat.is_cuda or any(part.cells is not parts[0].cells for part in parts):
                 return None
             self._joined[key] = SideBySide.join(parts)
@@ -351,10 +387,11 @@ class Regions:
 
     def learn_from(self, part: Regions) -> None:
         """Find for all ROIs what was found for some of them, so that other parts need only take it."""
-        self.build(partition for partition in part._patches if partition not in self._patches)
+        whole, _ = self.distinct
+        whole.build(partition for partition in part._patches if partition not in whole._patches)
         for key in part._joined:
-            if key not in self._joined:
-                self.side_by_side(key)
+            if key not in whole._joined:
+                whole.side_by_side(key)
 
     @property
     def joined(self) -> list[tuple[Partition, ...]]:
@@ -398,7 +435,7 @@ class Regions:
             >>> regions.patches(DirectionSector(4)).ids.tolist()
             [0, 2, 2, 0]
         """
-        return self.build([partition])[0]
+        return self.patches_of([partition])[0]
 
     def graph(
         self,
@@ -415,19 +452,9 @@ class Regions:
         """
         key = (k, background, background_ratio, max_members, ties)
         if key not in self._graphs:
-            distinct, which = self._distinct()
+            distinct, which = self.distinct
             self._graphs[key] = build_graph(distinct, *key).of(which).to(self.lat.device)
         return self._graphs[key]
-
-    def _distinct(self) -> tuple[Regions, Tensor]:
-        """The ROIs around distinct centres, and (M,) which of them each ROI is: one centre finds the same members."""
-        if self._search is not None:
-            first, which, _ = distinct_points(self.center_lat, self.center_lon)
-            if len(first) < len(self):
-                chosen, points = (self.center_lat[first], self.center_lon[first]), self._search.points
-                search = Search(Points.of(*chosen), points, self.radius, self._search.point_tiles)
-                return Regions((self.lat, self.lon), chosen, self.radius, search=search), which
-        return self, torch.arange(len(self), device=self.lat.device)
 
     # ------------------------------------------------------------------ subsets and devices
 
@@ -445,7 +472,8 @@ class Regions:
         else:
             part = Regions(points, chosen, self.radius, later=partial(self.segments.of, index))
         # members and patches are cut out when somebody asks for them
-        part._whole = Whole(self, which=index)
+        distinct, which = self.distinct
+        part._whole = Whole(distinct, which=which[index])
         return part
 
     def only(self, known: Tensor) -> Regions:
@@ -495,13 +523,18 @@ class Regions:
         device = torch.empty(0, device=device).device  # "cuda" is a particular device by now
         if self.lat.device == device:
             return self
-        moved = Regions(
+        points, centers = (
             (self.lat.to(device), self.lon.to(device)),
             (self.center_lat.to(device), self.center_lon.to(device)),
-            self.radius,
-            segments=self.segments.to(device),
         )
-        self._take_all()
+        distinct, which = self.distinct
+        if distinct is not self:
+            there, which = distinct.to(device), which.to(device)
+            moved = Regions(points, centers, self.radius, later=partial(_segments_of, there, which))
+            moved._whole = Whole(there, which=which, complete=True)
+        else:
+            moved = Regions(points, centers, self.radius, segments=self.segments.to(device))
+            self._take_all()
         shared = {id(p.cells): p.cells.to(device) for p in self._patches.values()}
         moved._patches = {key: p.to(device, shared[id(p.cells)]) for key, p in self._patches.items()}
         moved._graphs = {key: graph.to(device) for key, graph in self._graphs.items()}
@@ -516,11 +549,16 @@ class Regions:
 
     def __getstate__(self) -> dict[str, Any]:
         """A part is pickled without the whole."""
-        if self._whole is None:
+        if self._whole is None or self._whole.complete:
             return self.__dict__
         self._take_all()
         members = {"_segments": self.segments} if self._search is None else {}
         return self.__dict__ | members | {"_whole": None, "_later": None}
+
+
+def _segments_of(regions: Regions, which: Tensor) -> Segments:
+    """The members of some ROIs."""
+    return regions.segments.of(which)
 
 
 def _members_of(regions: Regions, known: Tensor) -> Segments:

@@ -45,7 +45,7 @@ def test_patches_equal_the_reference(scene, partition, radius):
 def test_patches_made_together_are_those_made_alone(scene):
     lat, lon = scenes.points(scene)
     partitions = [p for p, _ in scenes.PARTITIONS.values()]
-    together = Regions.from_points(lat=lat, lon=lon, radius=0.1).build(partitions)
+    together = Regions.from_points(lat=lat, lon=lon, radius=0.1).patches_of(partitions)
     values = torch.from_numpy(scenes.probabilities(scene))
     for partition, patches in zip(partitions, together, strict=True):
         alone = Regions.from_points(lat=lat, lon=lon, radius=0.1).patches(partition)

@@ -1,6 +1,7 @@
 """Who is in which ROI: against brute force, on every kind of input, in every way to ask."""
 
 import itertools
+import pickle
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 import geobias_torch.regions
 from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid
+from geobias_torch.functional import noise_floor, spatial_relative_entropy
 from geobias_torch.geometry import Arc
 from geobias_torch.patches import plain_patches
 from tests import scenes
@@ -347,3 +349,82 @@ def test_no_bound_is_below_the_number_of_pairs(scene, radius):
     regions = Regions.from_points(lat=lat, lon=lon, radius=Arc(radius))
     low, high = (int(bound.sum()) for bound in regions._search.bounds())
     assert low <= len(regions.members) <= high <= regions._search.at_most()
+
+
+# ------------------------------------------------------------------ several ROIs around one centre
+
+
+@pytest.fixture
+def crowded():
+    """60 points at 9 places, and a centre for each."""
+    rng = np.random.default_rng(0)
+    lat, lon = (np.array([[50.0], [179.9]]) + rng.uniform(0, 4, (2, 9)))[:, rng.integers(9, size=60)]
+    return {"lat": lat, "lon": lon, "radius": 0.03}
+
+
+PARTS = (ScaleGrid(0.01), DistanceLag(0.01), DirectionSector(4))
+
+
+def one_by_one(regions, partition):
+    """{ROI: {patch id: members}}."""
+    patches, found = regions.patches(partition), [{} for _ in range(len(regions))]
+    segments = patches.cells.segments
+    for cell, patch in enumerate(patches.cell_patch.tolist()):
+        if patch < len(patches):
+            start, stop = segments.offsets[cell], segments.offsets[cell + 1]
+            own = found[int(patches.roi[patch])].setdefault(int(patches.ids[patch]), set())
+            own.update(segments.members[start:stop].tolist())
+    return found
+
+
+SOME, KNOWN = torch.arange(59, 20, -2), torch.arange(60) % 3 > 0
+WAYS = {
+    "as they are": lambda r: r,
+    "built before": lambda r: (r.build(PARTS), r)[1],
+    "copied": lambda r: pickle.loads(pickle.dumps((r.build(PARTS), r)[1])),
+    "some": lambda r: (r.build(PARTS), r[SOME])[1],
+    "some, of nobody's patches": lambda r: r[SOME],
+    "of some points": lambda r: (r.build(PARTS), r.only(KNOWN))[1],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rois_around_one_centre_are_found_once(crowded, way):
+    regions = WAYS[way](Regions.from_points(**crowded))
+    listed = Regions.from_points(**crowded).segments
+    lists = [listed.members[a:b].tolist() for a, b in itertools.pairwise(listed.offsets.tolist())]
+    if way.startswith("some"):
+        lists = [lists[roi] for roi in SOME]
+    if way == "of some points":
+        lists = [[point for point in members if KNOWN[point]] for members in lists]
+    assert regions.sizes.tolist() == [len(members) for members in lists]
+    values = torch.rand(60, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(regions.sum(values), torch.stack([values[members].sum(dim=0) for members in lists]))
+    same = torch.arange(60) % 4 == 0
+    assert regions.constant(same.double()).tolist() == [len({bool(same[i]) for i in m}) < 2 for m in lists]
+    for partition in PARTS:
+        for members, patches in zip(lists, one_by_one(regions, partition), strict=True):
+            found = sorted(itertools.chain.from_iterable(patches.values()))
+            nowhere = set(members) - set(found)  # those at the centre lie in no sector
+            assert found == sorted(set(members) - nowhere)
+            assert not nowhere or partition == DirectionSector(4)
+
+
+def test_scores_of_rois_around_one_centre(crowded):
+    regions = Regions.from_points(**crowded)
+    distinct, which = regions.distinct
+    assert (len(distinct), len(which)) == (9, 60)
+    torch.testing.assert_close(distinct.center_lat[which], regions.center_lat)
+    performance = torch.rand(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for partition in PARTS:
+        options = {"min_patch_size": 3}
+        alone = Regions.from_members(
+            lat=regions.lat, lon=regions.lon, center_lat=regions.center_lat, center_lon=regions.center_lon,
+            radius=regions.radius, offsets=regions.offsets, members=regions.members,
+        )  # fmt: skip
+        assert alone.distinct[0] is alone
+        for score in (spatial_relative_entropy, noise_floor):
+            found, expected = (score(performance, rois, partition, **options) for rois in (regions, alone))
+            assert found.isfinite().any()
+            torch.testing.assert_close(found, expected, equal_nan=True)
+    assert not regions._patches, "the ROIs around one centre were cut one by one"

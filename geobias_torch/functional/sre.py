@@ -111,7 +111,7 @@ def count(
     """Histograms under one or several partitions; what they have in common is counted once."""
     values = performance if performance.ndim == 2 else performance[:, None]
     columns = memberships(values, bins, bandwidth)
-    patches = regions.build(partitions)
+    patches = regions.patches_of(partitions)
     cells = {id(p.cells): p.cells for p in patches}
     hard = is_hard(bins, bandwidth)
     sums = {key: _upper_bins(columns, c, exact=hard) for key, c in cells.items()}
@@ -251,8 +251,9 @@ def spatial_relative_entropy(
     """
     options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
     performance = check_performance(performance, regions)
-    (tables,) = count(performance, regions, [partition], options, bins, bandwidth)
-    local = score_tables(tables, options).to(performance.dtype)
+    distinct, which = regions.distinct
+    (tables,) = count(performance, distinct, [partition], options, bins, bandwidth)
+    local = score_tables(tables, options).to(performance.dtype)[which]
     return local if performance.ndim == 2 else local[:, 0]
 
 
@@ -315,8 +316,9 @@ def noise_floor(
         )
     options = SREOptions(smoothing, prior, min_patch_size, min_patches, min_roi_size, drop_constant)
     performance = check_performance(performance, regions).detach()
-    (tables,) = count(performance, regions, [partition], options, bins)
-    floor = floor_tables(tables, options).to(performance.dtype)
+    distinct, which = regions.distinct
+    (tables,) = count(performance, distinct, [partition], options, bins)
+    floor = floor_tables(tables, options).to(performance.dtype)[which]
     return floor if performance.ndim == 2 else floor[:, 0]
 
 

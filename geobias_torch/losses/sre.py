@@ -168,7 +168,7 @@ class SRELoss(nn.Module):
         return regions.side_by_side(self.partitions) if small else None
 
     def _by_autograd(self, values: Tensor, regions: Regions) -> Tensor:
-        parts = regions.build(self.partitions)
+        parts = regions.patches_of(self.partitions)
         cells = {id(part.cells): part.cells for part in parts}  # partitions that were cut together share theirs
         sums = self._summed(values)
         return self._of_sums(parts, {key: sums(own.segments) for key, own in cells.items()})

@@ -63,6 +63,7 @@ def local_scores(
 ) -> LocalScores:
     """Compute everything that ``plan`` names for every ROI; ``progress`` is told the share that is done."""
     performance = points.performance
+    regions, which = regions.distinct
     names = ["members", "performance", "constant"]
     names += [f"{name}{suffix}" for name in (*plan.partitions, *plan.ssi) for suffix in ("", "_floor")]
     columns = {name: torch.full((len(regions),), torch.nan, dtype=torch.float64) for name in names}
@@ -89,7 +90,7 @@ def local_scores(
         done += len(block)
         if progress is not None:
             progress(done / len(regions))
-    return LocalScores(columns)
+    return LocalScores({name: column[which.cpu()] for name, column in columns.items()})
 
 
 def worst_decile(means: Tensor, sizes: Tensor, min_roi_size: int) -> Tensor:

@@ -323,9 +323,12 @@ def test_values_outside_the_range_of_spad_are_found_in_the_rows_given():
 
 
 @pytest.mark.parametrize("scene", ["clustered", "coincident", "polar"])
-@pytest.mark.parametrize("limit", [2000, 5000])
-def test_neighbourhood_by_neighbourhood(scene, limit, monkeypatch):
+@pytest.mark.parametrize("share", [0.2, 0.6])
+def test_neighbourhood_by_neighbourhood(scene, share, monkeypatch):
     rows = rows_of(scene, 120, scenes.probabilities)
+    # points at one place have one ROI
+    places, _ = Regions.from_points(lat=rows["lat"], lon=rows["lon"], radius=RADIUS).distinct
+    limit = int(share * places.sizes.sum())
     keywords = {"min_patch_size": 3, "ssi_max_members": 30, "weights": np.random.default_rng(0).random(120)}
     plain = fed(GeoBiasScores(RADIUS, **keywords), rows)
     expected, local = plain.compute(), table(plain)
@@ -342,7 +345,7 @@ def test_neighbourhood_by_neighbourhood(scene, limit, monkeypatch):
     monkeypatch.setattr(regions, "MAX_PAIRS", limit)
     metric = fed(GeoBiasScores(RADIUS, **keywords), rows)
     actual = metric.compute()
-    assert sum(blocks) == 120
+    assert sum(blocks) == len(places)
     assert len(blocks) > 3
     for key, value in expected.items():
         close(actual[key], value, 1e-9)
