@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from geobias_torch.convert import check_index
 from geobias_torch.geometry import check_coordinates
-from geobias_torch.losses.inputs import check_performance
+from geobias_torch.losses.inputs import check_performance, settings
 from geobias_torch.ranks import world_size
 from geobias_torch.regions import Regions
 
@@ -124,6 +124,13 @@ class PerformanceBank(nn.Module):
     def staleness(self) -> Tensor:
         """How many calls ago each point was seen last, (N,) int64: 0 = in the last; -1 = never."""
         return torch.where(self.seen < 0, -1, self.calls - self.seen)
+
+    def extra_repr(self) -> str:
+        """What the bank was made with, for ``print``."""
+        return settings(
+            points=len(self.seen), radius=self.regions.radius, centers_per_step=self.centers_per_step,
+            min_coverage=self.min_coverage, scale_gradient=self.scale_gradient, gather=self.gather, seed=self.seed,
+        )  # fmt: skip
 
     def forward(self, performance: Tensor, index: Tensor) -> tuple[Tensor, Regions]:
         """Store the performance (B,) of the points ``index`` (B,), and hand out what a loss takes.

@@ -36,3 +36,8 @@ def check_call(performance: object, regions: object) -> None:
 def result_dtype(performance: Tensor) -> torch.dtype:
     """That of the performance, float32 for half precision: sums are taken in float64 and rounded once."""
     return torch.promote_types(performance.dtype, torch.float32)
+
+
+def settings(**given: object) -> str:
+    """What a module was made with, as ``print`` shows it."""
+    return ", ".join(f"{name}={value!r}" for name, value in given.items())

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from geobias_torch.functional.spad import grid_deviations
 from geobias_torch.geometry import check_coordinates
-from geobias_torch.losses.inputs import check_performance, result_dtype
+from geobias_torch.losses.inputs import check_performance, result_dtype, settings
 
 __all__ = ["SPADLoss"]
 
@@ -69,6 +69,10 @@ class SPADLoss(nn.Module):
                 raise ValueError(f"Expected `{name}` to be an integer >= 1, but got {number!r}.")
         self.max_rows, self.max_cols, self.one_sided, self.seed = max_rows, max_cols, one_sided, seed
         self.calls = 0
+
+    def extra_repr(self) -> str:
+        """What the loss was made with, for ``print``."""
+        return settings(max_rows=self.max_rows, max_cols=self.max_cols, one_sided=self.one_sided, seed=self.seed)
 
     def forward(self, performance: Tensor, *, lat: Any, lon: Any) -> Tensor:
         """The loss over the next grid; see the class."""

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from geobias_torch.bounds import within_bounds
 from geobias_torch.histograms import memberships
-from geobias_torch.losses.inputs import check_call, result_dtype
+from geobias_torch.losses.inputs import check_call, result_dtype, settings
 from geobias_torch.partitions import Partition
 from geobias_torch.parts import SideBySide
 from geobias_torch.patches import Patches
@@ -144,6 +144,13 @@ class SRELoss(nn.Module):
         self.min_patch_size = min_patch_size
         self.target = target
         self.one_sided = one_sided
+
+    def extra_repr(self) -> str:
+        """What the loss was made with, for ``print``."""
+        return settings(
+            partition=list(self.partitions), estimator=self.estimator, bins=self.bins, bandwidth=self.bandwidth,
+            prior=self.prior, min_patch_size=self.min_patch_size, target=self.target, one_sided=self.one_sided,
+        )  # fmt: skip
 
     def forward(self, performance: Tensor, regions: Regions) -> Tensor:
         """The loss of one performance vector over the ROIs given; see the class."""

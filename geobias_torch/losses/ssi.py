@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from geobias_torch.functional.ssi import Pattern, SSIOptions, surprisal_of
-from geobias_torch.losses.inputs import check_call, result_dtype
+from geobias_torch.losses.inputs import check_call, result_dtype, settings
 from geobias_torch.regions import Regions
 
 __all__ = ["SSILoss"]
@@ -77,6 +77,14 @@ class SSILoss(nn.Module):
             raise ValueError(f"Expected `value_floor` > 0, but got {value_floor}.")
         self.options = SSIOptions(coding=coding, k=k, background_ratio=background_ratio, max_members=max_members)
         self.value_floor = value_floor
+
+    def extra_repr(self) -> str:
+        """What the loss was made with, for ``print``."""
+        own = self.options
+        return settings(
+            k=own.k, background_ratio=own.background_ratio, value_floor=self.value_floor, coding=own.coding,
+            max_members=own.max_members,
+        )  # fmt: skip
 
     def forward(self, performance: Tensor, regions: Regions) -> Tensor:
         """The loss of one performance vector over the ROIs given; see the class."""

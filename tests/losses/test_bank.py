@@ -304,3 +304,8 @@ def test_patches_that_a_loss_asked_for_are_found_once_for_all():
         )  # fmt: skip
         torch.testing.assert_close(value, loss(everybody, fresh))
     assert len(bank.regions.partitions) == 2
+
+
+def test_print_shows_the_settings():
+    bank = PerformanceBank(lat=torch.linspace(5, 6, 40), lon=torch.linspace(5, 6, 40), radius=0.1, centers_per_step=7)
+    assert str(bank).startswith("PerformanceBank(points=40, radius=0.1, centers_per_step=7, min_coverage=0.5")

@@ -107,3 +107,7 @@ def test_refused_arguments():
         SPADLoss()(torch.rand(2), lat=[0.0], lon=[0.0])
     with pytest.raises(TypeError, match="tensor with a gradient, but got list"):
         SPADLoss()([0.5], lat=[0.0], lon=[0.0])
+
+
+def test_print_shows_the_settings():
+    assert str(SPADLoss(max_rows=7)) == "SPADLoss(max_rows=7, max_cols=100, one_sided=True, seed=0)"

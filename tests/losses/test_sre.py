@@ -300,3 +300,9 @@ def test_performance_that_is_no_tensor(performance):
 def test_refused_regions():
     with pytest.raises(TypeError, match="Regions, but got Tensor"):
         SRELoss(DistanceLag(0.01))(torch.rand(3), torch.zeros(3))
+
+
+def test_print_shows_the_settings():
+    shown = str(SRELoss([DistanceLag(0.02), DirectionSector(8)], estimator="kl", one_sided=0.5))
+    assert shown.startswith("SRELoss(partition=[DistanceLag(lag=0.02), DirectionSector(n=8)], estimator='kl'")
+    assert shown.endswith("one_sided=0.5)")

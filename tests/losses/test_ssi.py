@@ -199,3 +199,8 @@ def test_refused_arguments():
         SSILoss()(torch.rand(3), regions)
     with pytest.raises(TypeError, match="Regions, but got list"):
         SSILoss()(torch.rand(2), [])
+
+
+def test_print_shows_the_settings():
+    shown = "SSILoss(k=3, background_ratio=0, value_floor=0.01, coding='centred', max_members=100)"
+    assert str(SSILoss(k=3)) == shown

@@ -80,7 +80,13 @@ def test_a_plain_ffn_is_linear_and_activation_in_turn():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "match"), [({"layers": -1}, "`layers` of at least 0"), ({"activation": "sine"}, "but got 'sine'")]
+    ("arguments", "match"),
+    [
+        ({"layers": -1}, "`layers` of at least 0"),
+        ({"activation": "sine"}, "but got 'sine'"),
+        ({"hidden": 0}, "`hidden` of at least 1, but got 0"),
+        ({"dropout": 1.0}, r"`dropout` within \[0, 1\), but got 1.0"),
+    ],
 )
 def test_ffn_refuses(arguments, match):
     with pytest.raises(ValueError, match=match):

@@ -150,9 +150,17 @@ def test_it_learns(tmp_path):
     assert after > max(before, 0.5)
 
 
-def test_a_negative_weight_is_refused():
-    with pytest.raises(ValueError, match="`weight` >= 0: a negative one would teach geo-bias, but got -1"):
-        make_task(weight=-1.0)
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"weight": -1.0}, "`weight` >= 0: a negative one would teach geo-bias, but got -1"),
+        ({"lr": -1e-3}, "`lr` > 0, but got -0.001"),
+        ({"weight_decay": float("nan")}, "`weight_decay` >= 0, but got nan"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, match):
+    with pytest.raises(ValueError, match=match):
+        make_task(**settings)
 
 
 def test_the_weight_burns_in_and_rises():

@@ -123,6 +123,11 @@ class LocatedDataModule(pl.LightningDataModule, ABC):
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches of random points and ROI samples."""
+        if getattr(self.trainer, "overfit_batches", 0):
+            raise ValueError(
+                "Expected `overfit_batches` 0, as Lightning would replace the sampler that draws the ROIs, but got "
+                f"{self.trainer.overfit_batches}: shorten an epoch with `limit_train_batches`."  # type: ignore[union-attr]
+            )
         self.setup()
         assert self.train_points is not None
         if self.sampler is None:

@@ -27,6 +27,9 @@ class FFN(nn.Module):
         final_activation: "relu" also activates the result, as TorchSpatial does; None leaves it as it is.
         plain: blocks of [Linear, activation, dropout] only.
 
+    Raises:
+        ValueError: if a size or the dropout is out of its range, or the activation is unknown.
+
     Example:
         >>> import torch
         >>> from training.encoders import FFN
@@ -48,6 +51,10 @@ class FFN(nn.Module):
         super().__init__()
         if layers < 0:
             raise ValueError(f"Expected `layers` of at least 0, but got {layers}.")
+        if hidden < 1:
+            raise ValueError(f"Expected `hidden` of at least 1, but got {hidden}.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"Expected `dropout` within [0, 1), but got {dropout}.")
         if activation not in _ACTIVATIONS:
             raise ValueError(f"Expected `activation` to be one of {sorted(_ACTIVATIONS)}, but got {activation!r}.")
         sizes = [in_features] + [hidden] * layers
