@@ -71,6 +71,21 @@ class Encoder:
         self.batch_size = batch_size
         self._loaded: Any = model if self._live else None
         self._memo: Memo[Tensor] = Memo(_REMEMBERED)
+        self._kept: dict[str, Tensor] = {}
+
+    def keep(self, texts: Sequence[str], batch_size: int = 64) -> None:
+        """Encode texts that are asked for again and again, and never forget them.
+
+        With ``batch_size=1`` for all others no vector depends on what was asked before, and these depend on one another
+        only: a run that is interrupted and taken up again finds the same.
+
+        Args:
+            texts: n strings.
+            batch_size: sentences a forward pass.
+        """
+        missing = sorted({text for text in texts if text not in self._kept})
+        for text, vector in zip(missing, self._run(missing, batch_size), strict=True):
+            self._kept[text] = vector.clone()
 
     def encode(self, texts: Sequence[str]) -> Tensor:
         """Unit vectors of the texts.
@@ -86,10 +101,10 @@ class Encoder:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise TypeError("Expected `texts` to be a sequence of strings.")
-        rows = {text: self._memo.get(text) for text in texts}
+        rows = {text: self._kept[text] if text in self._kept else self._memo.get(text) for text in texts}
         missing = [text for text, row in rows.items() if row is None]
         if missing or not texts:
-            vectors = self._run(missing)
+            vectors = self._run(missing, self.batch_size)
             for text, vector in zip(missing, vectors, strict=True):
                 rows[text] = self._memo[text] = vector.clone()  # a clone: a view would keep its whole batch alive
             if not texts:
@@ -108,14 +123,14 @@ class Encoder:
         """
         return self.encode(a) @ self.encode(b).T
 
-    def _run(self, texts: list[str]) -> Tensor:
+    def _run(self, texts: list[str], batch_size: int) -> Tensor:
         model = self._load()
         if not texts:
             return torch.zeros(0, model.get_embedding_dimension())
         with isolated(torch.device(model.device), model):
             vectors = model.encode(
                 texts,
-                batch_size=self.batch_size,
+                batch_size=batch_size,
                 convert_to_tensor=True,
                 normalize_embeddings=True,
                 show_progress_bar=False,

@@ -45,8 +45,14 @@ class FaultColumns:
     """
 
     def __init__(self, contrast: Path | None = None, encoder: Encoder | None = None) -> None:
-        self.contrast = Contrast(contrast, encoder) if contrast else None
+        encoder = Encoder() if contrast and encoder is None else encoder
+        self.encoder, self.contrast = encoder, Contrast(contrast, encoder) if contrast else None
         self.names = (*FAULTS, *(CONTRASTED if contrast else ()))
+
+    def prepare(self) -> None:
+        """Encode the bank, which every chain is held against: a few seconds for each thousand sentences."""
+        if self.contrast is not None and self.encoder is not None:
+            self.encoder.keep(self.contrast.texts)
 
     def of(
         self, chain: ReasoningChain, reference: ReasoningChain, country: str | None

@@ -106,6 +106,8 @@ def score_files(settings: Settings, progress: Callable[[Work], None] | None = No
         work.done = work.resumed = min(work.total, unfinished.batches * settings.batch)
         if progress:
             progress(work)
+        if work.done < work.total:
+            faults.prepare()
         for start in starts[unfinished.batches :]:
             unfinished.add(_score(joined[start : start + settings.batch], judge, faults))
             work.done = min(work.total, start + settings.batch)

@@ -156,6 +156,11 @@ class Contrast:
         if not self._chains:
             raise ValueError("Expected a bank with at least one chain that has points, but got none.")
 
+    @property
+    def texts(self) -> list[str]:
+        """What an encoder is asked about the bank: its distinct parts, places masked."""
+        return sorted({mask_places(part) for parts in self._bank.values() for part in parts})
+
     def draw(self, reference_text: str, country: str | None) -> tuple[ReasoningChain, ...]:
         """The chains that a reference is contrasted with: of other countries, always the same for the same text.
 

@@ -15,6 +15,8 @@ from geobias_torch.cli import main as geobias
 from judges import score_files as module
 from judges.chains import ReasoningChain
 from judges.cli import main
+from judges.embeddings import Encoder
+from judges.faults import Contrast
 from judges.one_to_all import OneToAllJudge
 from judges.settings import Settings
 from tests.judges.command_line import CLUES, fill, load_once, read, run, write
@@ -132,6 +134,22 @@ def test_contrast(folder, capsys):
     first = read()[0]
     assert 0 <= first["generic"] <= 1
     assert {"misattribution", "stereotype"} <= set(first)
+
+
+def test_the_bank_is_encoded_at_once(folder, capsys, monkeypatch):
+    asked = []
+    run_model = Encoder._run
+    monkeypatch.setattr(
+        Encoder, "_run", lambda self, texts, size: asked.append((size, texts)) or run_model(self, texts, size)
+    )
+    bank = f"../{folder.name}_bank.jsonl"
+    assert run(capsys, "--contrast", bank, "--batch", "8")[0] == 0
+    with pytest.warns(UserWarning, match="no chain written by a model"):
+        texts = Contrast(bank).texts
+    assert [found for size, found in asked if found == texts and size > 1] == [texts]
+    one_by_one = {text for size, found in asked if size == 1 for text in found}
+    assert one_by_one
+    assert not one_by_one & set(texts)
 
 
 def test_faults_that_cannot_be_told(folder, capsys):

@@ -67,6 +67,18 @@ def test_memory_is_bounded(monkeypatch):
     assert model.asked == ["a", "bb", "ccc", "a"]
 
 
+def test_kept_texts_are_not_forgotten(monkeypatch):
+    monkeypatch.setattr(embeddings, "_REMEMBERED", 2)
+    model = Counting()
+    encoder = Encoder(model)
+    encoder.keep(["bb", "a", "bb"])
+    assert model.asked == ["a", "bb"]
+    encoder.encode(["ccc", "dddd", "eeeee"])
+    encoder.keep(["a", "ffffff"])
+    assert encoder.encode(["a", "bb", "ffffff"]).tolist() == [[1, 1], [2, 1], [6, 1]]
+    assert model.asked == ["a", "bb", "ccc", "dddd", "eeeee", "ffffff"]
+
+
 def test_leaves_no_trace(encoder):
     torch.manual_seed(0), np.random.seed(0), random.seed(0)  # noqa: NPY002
     expected = torch.rand(1), np.random.rand(), random.random()  # noqa: NPY002
