@@ -56,7 +56,7 @@ def _apart(monkeypatch, tmp_path):
         (("fit", *SMALL, "--data.init_args.points", "0"), "Expected `points` of at least 1, but got 0."),
         (("fit", *SMALL, "--trainer.limit_val_batches", "-1"), "invalid value"),
         (("fit", *SMALL, "--trainer.overfit_batches", "2"), "Expected `overfit_batches` 0, as Lightning would replace"),
-        (("fit", *SMALL, "--model.init_args.lr", "0"), "Expected `lr` > 0, but got 0.0."),
+        (("fit", *SMALL, "--model.init_args.lr", "-1"), "Expected `lr` >= 0, but got -1.0."),
         (("test",), "invalid choice: 'test' (choose from 'fit', 'validate', 'predict')"),
     ],
 )

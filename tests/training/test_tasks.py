@@ -154,7 +154,7 @@ def test_it_learns(tmp_path):
     ("settings", "match"),
     [
         ({"weight": -1.0}, "`weight` >= 0: a negative one would teach geo-bias, but got -1"),
-        ({"lr": -1e-3}, "`lr` > 0, but got -0.001"),
+        ({"lr": -1e-3}, "`lr` >= 0, but got -0.001"),
         ({"weight_decay": float("nan")}, "`weight_decay` >= 0, but got nan"),
     ],
 )

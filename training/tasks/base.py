@@ -67,9 +67,9 @@ class LocationTask(pl.LightningModule, ABC):
             equals a run that never stopped.
 
     Raises:
-        ValueError: if ``num_features``, ``weight``, ``burn_in``, ``ramp``, ``weight_decay`` or a share is negative,
-            ``lr`` not positive, the network's settings are out of range (`FFN`), a share is that of no loss, features
-            are missing or of another size, or there are neither ROI samples nor a bank for the losses.
+        ValueError: if ``num_features``, ``weight``, ``burn_in``, ``ramp``, ``lr``, ``weight_decay`` or a share is
+            negative, the network's settings are out of range (`FFN`), a share is that of no loss, features are missing
+            or of another size, or there are neither ROI samples nor a bank for the losses.
 
     Example:
         >>> import torch
@@ -117,8 +117,8 @@ class LocationTask(pl.LightningModule, ABC):
         for name, steps in (("burn_in", burn_in), ("ramp", ramp)):
             if steps < 0:
                 raise ValueError(f"Expected `{name}` >= 0 steps, but got {steps}.")
-        if not 0 < lr < math.inf:
-            raise ValueError(f"Expected `lr` > 0, but got {lr}.")
+        if not 0 <= lr < math.inf:
+            raise ValueError(f"Expected `lr` >= 0, but got {lr}.")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"Expected `weight_decay` >= 0, but got {weight_decay}.")
         if geobias.prefix:
