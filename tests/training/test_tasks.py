@@ -218,17 +218,28 @@ def test_a_run_without_an_end_keeps_its_rate():
     assert trainer.optimizers[0].param_groups[0]["lr"] == 0.01
 
 
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"loss": SPADLoss()}, "`geobias_loss` over regions, but got SPADLoss"),
-        ({"geobias": GeoBiasScores(radius=0.1, prefix="mine/")}, "without a prefix.*but got 'mine/'"),
-    ],
-)
-def test_what_a_task_cannot_take(options, match):
-    geobias = options.pop("geobias", metric())
-    with pytest.raises(ValueError, match=match):
-        RegressionTask(Sphere2Vec(scales=4), geobias, geobias_loss=options.get("loss"))
+def test_the_metric_brings_no_prefix():
+    with pytest.raises(ValueError, match=r"without a prefix.*but got 'mine/'"):
+        RegressionTask(Sphere2Vec(scales=4), GeoBiasScores(radius=0.1, prefix="mine/"))
+
+
+@pytest.mark.parametrize("missing", [0, 5])
+def test_spad_gets_the_random_rows_that_lie_somewhere(missing):
+    points = make_points()
+    batch = next(iter(loader(points)))
+    lat = batch.lat.clone()
+    lat[:missing] = torch.nan
+    batch = batch._replace(lat=lat, lon=torch.where(lat.isnan(), torch.nan, batch.lon))
+    both = make_task({"sre": Spy(), "spad": SPADLoss(seed=3)}, shares={"sre": 0.0, "spad": 2.0}, weight=0.5)
+    alone, none = make_task(SPADLoss(seed=3), weight=1.0), make_task()
+    lone = batch._replace(regions=None)  # boxes need no ROIs
+    rows = slice(missing, batch.num_random)
+    error = (both(batch.lat, batch.lon) - batch.target).abs()[rows]
+    expected = SPADLoss(seed=3)(torch.sigmoid((0.5 - error) / 0.1), lat=batch.lat[rows], lon=batch.lon[rows])
+    assert expected > 0
+    for task, given in ((both, batch), (alone, lone)):
+        torch.testing.assert_close(task.training_step(given, 0) - none.training_step(given, 0), expected)
+    assert len(both.geobias_loss["sre"].performance) == len(batch.rows)
 
 
 def test_no_losses_are_no_loss():

@@ -13,6 +13,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from geobias_torch import Regions
 from geobias_torch.losses import PerformanceBank, SPADLoss
 from geobias_torch.metrics import GeoBiasScores
 from training.data import Batch
@@ -46,8 +47,8 @@ class LocationTask(pl.LightningModule, ABC):
         geobias: scores of the held-out points that have a location, per epoch.
         outputs: size of the network's result.
         num_features: size F of a row's features; 0 = what the batch has is not looked at.
-        geobias_loss: called with (performance, regions), such as `geobias_torch.losses.SRELoss`; several as a
-            dictionary of names; None = none.
+        geobias_loss: called with (performance, regions), such as `geobias_torch.losses.SRELoss`, or a
+            `geobias_torch.losses.SPADLoss`, which gets the random rows; several as a dictionary of names; None = none.
         shares: of the losses in their sum, by name, each >= 0; those not named count 1.
         bank: makes a `geobias_torch.losses.PerformanceBank` of ``lat=`` and ``lon=``, the trainer's data module's
             training points; None = the batch's ROI samples are used.
@@ -125,9 +126,6 @@ class LocationTask(pl.LightningModule, ABC):
             raise ValueError(f"Expected `geobias` without a prefix, which the task gives, but got {geobias.prefix!r}.")
         if geobias_loss == {}:
             geobias_loss = None
-        losses = geobias_loss.values() if isinstance(geobias_loss, dict) else [geobias_loss]
-        if any(isinstance(loss, SPADLoss) for loss in losses):
-            raise ValueError("Expected `geobias_loss` over regions, but got SPADLoss, which takes lat= and lon=.")
         if num_features < 0:
             raise ValueError(f"Expected `num_features` >= 0, but got {num_features}.")
         names = tuple(geobias_loss) if isinstance(geobias_loss, dict) else ()
@@ -204,28 +202,38 @@ class LocationTask(pl.LightningModule, ABC):
         return loss
 
     def _geobias_term(self, performance: Tensor, batch: Batch) -> Tensor:
+        """The sum of the geo-bias losses, each by its share."""
+        several = isinstance(self.geobias_loss, nn.ModuleDict)
+        losses: Any = self.geobias_loss.items() if several else [("", self.geobias_loss)]  # type: ignore[union-attr, operator]
+        over_rois: tuple[Tensor, Regions] | None = None
+        terms = {}
+        for name, loss in losses:
+            if isinstance(loss, SPADLoss):
+                located = has_location(batch.lat, batch.lon)[: batch.num_random]
+                lat, lon = batch.lat[: batch.num_random][located], batch.lon[: batch.num_random][located]
+                terms[name] = loss(performance[: batch.num_random][located], lat=lat, lon=lon)
+            else:
+                over_rois = over_rois or self._over_rois(performance, batch)
+                terms[name] = loss(*over_rois)
+            if several:
+                self._log_training(f"geobias_loss/{name}", terms[name], batch)
+        total = torch.stack([self.shares.get(name, 1.0) * term for name, term in terms.items()]).sum()
+        self._log_training("geobias_loss", total, batch)
+        return total
+
+    def _over_rois(self, performance: Tensor, batch: Batch) -> tuple[Tensor, Regions]:
+        """Performance and regions of the ROI samples, or of the bank."""
         if self.bank is not None:
             index = self._bank_rows[batch.rows]
             located = index >= 0
             if not located.all():
                 performance, index = performance[located], index[located]
-            performance, regions = self.bank(performance, index)
-        elif batch.regions is None:
+            return self.bank(performance, index)
+        if batch.regions is None:
             raise ValueError(
                 "Expected ROI samples (`rois` of the data module) or a `bank` for `geobias_loss`, but got none."
             )
-        else:
-            regions = batch.regions
-        if not isinstance(self.geobias_loss, nn.ModuleDict):
-            assert self.geobias_loss is not None
-            total = self.geobias_loss(performance, regions)
-        else:
-            terms = {name: loss(performance, regions) for name, loss in self.geobias_loss.items()}
-            for name, term in terms.items():
-                self._log_training(f"geobias_loss/{name}", term, batch)
-            total = torch.stack([self.shares.get(name, 1.0) * term for name, term in terms.items()]).sum()
-        self._log_training("geobias_loss", total, batch)
-        return total
+        return performance, batch.regions
 
     def weight_at(self, step: int) -> float:
         """Weight of the geo-bias losses in a step, counted from 0."""
