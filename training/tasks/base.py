@@ -19,6 +19,7 @@ from geobias_torch.metrics import GeoBiasScores
 from training.data import Batch
 from training.encoders import FFN
 from training.encoders.base import has_location
+from training.jitter import jittered
 
 __all__ = ["LocationTask"]
 
@@ -55,6 +56,10 @@ class LocationTask(pl.LightningModule, ABC):
         weight: of the geo-bias losses, >= 0.
         burn_in: steps before they count, >= 0.
         ramp: steps within which their weight rises from 0, >= 0.
+        jitter: how far, in radians (standard deviation north and east), points are moved at random before the geo-bias
+            losses see their performance, >= 0: ROI samples, or with a ``bank`` the random rows, in a second pass. The
+            task loss sees points where they are. Without it the losses can be lowered by memorising training points,
+            which helps no others; about the distance between neighbours is too far.
         hidden: width of the network.
         layers: blocks of the network.
         dropout: in the network.
@@ -68,9 +73,9 @@ class LocationTask(pl.LightningModule, ABC):
             equals a run that never stopped.
 
     Raises:
-        ValueError: if ``num_features``, ``weight``, ``burn_in``, ``ramp``, ``lr``, ``weight_decay`` or a share is
-            negative, the network's settings are out of range (`FFN`), a share is that of no loss, features are missing
-            or of another size, or there are neither ROI samples nor a bank for the losses.
+        ValueError: if ``num_features``, ``weight``, ``burn_in``, ``ramp``, ``jitter``, ``lr``, ``weight_decay`` or a
+            share is negative, the network's settings are out of range (`FFN`), a share is that of no loss, features
+            are missing or of another size, or there are neither ROI samples nor a bank for the losses.
 
     Example:
         >>> import torch
@@ -104,6 +109,7 @@ class LocationTask(pl.LightningModule, ABC):
         weight: float = 1.0,
         burn_in: int = 0,
         ramp: int = 0,
+        jitter: float = 0.0,
         hidden: int = 256,
         layers: int = 3,
         dropout: float = 0.0,
@@ -118,6 +124,8 @@ class LocationTask(pl.LightningModule, ABC):
         for name, steps in (("burn_in", burn_in), ("ramp", ramp)):
             if steps < 0:
                 raise ValueError(f"Expected `{name}` >= 0 steps, but got {steps}.")
+        if not 0 <= jitter < math.pi:
+            raise ValueError(f"Expected `jitter` within [0, pi) radians, but got {jitter}.")
         if not 0 <= lr < math.inf:
             raise ValueError(f"Expected `lr` >= 0, but got {lr}.")
         if not 0 <= weight_decay < math.inf:
@@ -148,7 +156,7 @@ class LocationTask(pl.LightningModule, ABC):
         self.geobias = geobias
         self.geobias_loss = nn.ModuleDict(geobias_loss) if isinstance(geobias_loss, dict) else geobias_loss
         self.num_features, self.shares = num_features, shares or {}
-        self.weight, self.burn_in, self.ramp = weight, burn_in, ramp
+        self.weight, self.burn_in, self.ramp, self.jitter = weight, burn_in, ramp, jitter
         self.lr, self.weight_decay = lr, weight_decay
         self._make_bank, self._bank_state = bank, None
         self._steps: float = 1  # of the run, from its start on
@@ -191,15 +199,27 @@ class LocationTask(pl.LightningModule, ABC):
         random = _random_rows(batch)
         # nobody else asks for the ROI samples
         seen = random if self.geobias_loss is None or self.bank is not None else batch
-        output = self.output_of(seen)
+        if not self.jitter or self.geobias_loss is None:
+            output = judged = self.output_of(seen)
+        elif seen is batch:
+            output = judged = self.output_of(self._moved(batch, start=batch.num_random))
+        else:
+            output, judged = self.output_of(random), self.output_of(self._moved(random, start=0))
         task_loss = self.task_term(output[: batch.num_random], random)
         loss = task_loss
         if self.geobias_loss is not None:
-            geobias_loss = self._geobias_term(self.soft_performance(output, seen), seen)
+            geobias_loss = self._geobias_term(self.soft_performance(judged, seen), seen)
             loss = task_loss + self.weight_at(self.global_step) * geobias_loss
         self._log_training("task_loss", task_loss, batch)
         self._log_training("loss", loss, batch)
         return loss
+
+    def _moved(self, batch: Batch, start: int) -> Batch:
+        """The batch with its rows from ``start`` on moved a little."""
+        # of the step alone: a run that is resumed draws the same
+        generator = torch.Generator().manual_seed(self.global_step)
+        lat, lon = jittered(batch.lat[start:], batch.lon[start:], self.jitter, generator)
+        return batch._replace(lat=torch.cat([batch.lat[:start], lat]), lon=torch.cat([batch.lon[:start], lon]))
 
     def _geobias_term(self, performance: Tensor, batch: Batch) -> Tensor:
         """The sum of the geo-bias losses, each by its share."""
