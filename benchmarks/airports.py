@@ -1,24 +1,27 @@
 """Does the geo-bias loss lower geo-bias, and what does it cost? Three seeds, two splits, against a control.
 
-Start: ``python -m benchmarks.airports`` (about 15 minutes on 2 cores). Every run is configs/airports_geobias.yaml with
+Start: ``python -m benchmarks.airports`` (about 25 minutes on 2 cores). Every run is configs/airports_geobias.yaml with
 the same steps and the same batches; what differs is the loss on the ROI samples:
 
 - none;
-- SRELoss, as in the configuration: one-sided, the default;
-- two-sided: the same with one_sided=False;
+- SRELoss, as in the configuration: patches that do worse than their ROI count fully, the others by .6;
+- one-sided: the same with one_sided=True, the class's default, which only pulls up;
 - control: 1 - mean performance of the same ROI samples, at the same weight. It pulls up the same places without looking
   at geography inside them, so what SRELoss does beyond it is what the geo-bias term is worth.
 
 Seed = split, start weights and batches. Scored on the held-out points with the settings of the configuration.
 
-How these settings came about: about 75 configurations of encoders and networks that either memorise the training rows
-or cannot resolve the fine scales did not lower the excess (seeds 0 to 6); then 40 runs on seeds 0 to 2 led to a network
-without LayerNorm and skips on fine scales (configs/airports_geobias.yaml), where it fell by 26 to 28 %. All settings,
-the side included, were fixed before the seeds used here were run. A dozen further runs on seeds 1 and 2 (64 ROIs a
-step, softer limits, weights up to 1.5, the KL form) gained no more. Neither did a compromise of both sides with 64 ROIs
-a step (one_sided=0.7, weight .4 to .5): chosen on seeds 10 to 12, where the excess fell by 33 to 35 %, it gave 19 / 22
-/ 18 % with an R2 lower by .011 on the fresh seeds 30 to 32, and 16 / 13 / 10 % on seed 40. Seeds differ by 10 points
-and more, so that a mean of three is uncertain by about 6: what is chosen on three flatters itself.
+How these settings came about: the loss is lowered at the training points with ease, and the question is what is left of
+it elsewhere. With ROI samples seen where they lie, 64 a step, one_sided=.75, weight .4 and 1500 steps, the excess of
+the three scores falls by 40 % at the training points and by 16 / 13 / 10 % at held-out ones, with an R2 lower by .010
+(seeds 13 to 16, whatever the width). Points moved by 10 km (`jitter`) before the loss sees them: 20 / 18 / 15 %; by
+25 km: 16 / 15 / 9 %; by 50 km: it rises. Twice the steps instead: 24 / 25 / 23 % and R2 lower by .005. Both, 15 km: at
+weight .8 and one_sided=.6 24 / 23 / 20 %, and R2 is .006 higher than without the loss; that slack is spent on a larger
+two-sided share: one_sided=.4 36 / 35 / 36 % with the same R2 (chosen), and weight 1.6 with one_sided=.3 47 / 40 / 48 %,
+but R2 lower by .014. All this on seeds 13 to 16; the settings were fixed before the seeds used here were run. Seeds
+differ by 10 points and more, so that a mean of three is uncertain by about 6. Earlier settings, without jitter, gave
+18 / 21 / 14 % on three fresh seeds; also tried there, and no better: networks with LayerNorm and skips, the KL form,
+softer limits, a gradient through the task loss instead of the hit rate.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ from training.cli import build
 from training.data import Batch
 
 CONFIG = "configs/airports_geobias.yaml"
-SPLITS, SEEDS, LOSSES = ("random", "block"), (20, 21, 22), ("none", "SRELoss", "two-sided", "control")
+SPLITS, SEEDS, LOSSES = ("random", "block"), (50, 51, 52), ("none", "SRELoss", "one-sided", "control")
 SCORES = ("sg_sre", "dl_sre", "ds_sre")
 RESULTS = Path("benchmarks/results/airports.json")
 COLUMNS = ("r2", "hit", "worst_tenth", *SCORES, *(f"{score}_excess" for score in SCORES))
@@ -74,9 +77,9 @@ def run(split: str, seed: int, loss: str) -> dict[str, float | str]:
     setup = prepare(split, seed)
     trainer, task, data = setup.trainer, setup.model, setup.datamodule
     configured = task.geobias_loss
-    two_sided = SRELoss(configured.partitions, one_sided=False)
+    one_sided = SRELoss(configured.partitions)
     task.geobias_loss = {
-        "none": None, "SRELoss": configured, "two-sided": two_sided, "control": MeanPerformance()
+        "none": None, "SRELoss": configured, "one-sided": one_sided, "control": MeanPerformance()
     }[loss]  # fmt: skip
     trainer.fit(task, data)
     (scores,) = trainer.validate(task, data, verbose=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from geobias_torch.patches import Patches
+from geobias_torch.patches import Cells, Patches
 from geobias_torch.segments import offsets_of, spans, take_runs
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class SideBySide:
         table[0] = cells.segments.sizes.numpy()[rows]
         for out, part, shift in zip(table[1:], parts, before, strict=False):
             patch = part.cell_patch.numpy()[rows]
-            within = np.where(patch < len(part), patch - part.offsets.numpy()[roi] + shift[roi], 0)
+            # a cell whose points are gone may be counted to a patch of the next ROI
+            within = np.where((patch < len(part)) & (table[0] > 0), patch - part.offsets.numpy()[roi] + shift[roi], 0)
             out[:] = offsets[roi, 2] + within
         members = take_runs(cells.segments.members.numpy(), cells.segments.offsets.numpy()[first], counts[:, 0])
         return cls(members, table, offsets)
@@ -91,23 +92,22 @@ class Whole:
     which: Tensor | None = None
     known: Tensor | None = None
     complete: bool = False
-    _cells: dict[int, Any] = field(default_factory=dict)  # patches that share theirs share them in the part too
+    _cells: list[tuple[Cells, tuple[Any, ...]]] = field(
+        default_factory=list
+    )  # patches that share theirs share them here too
 
     def patches(self, theirs: Patches) -> Patches:
         """The part's patches."""
-        key = id(theirs.cells)
-        if self.which is not None:
-            if key not in self._cells:
-                self._cells[key] = theirs.cells.of(self.which)
-            return theirs.of(self.which, *self._cells[key])
-        assert self.known is not None
-        if key not in self._cells:
-            self._cells[key] = theirs.cells.only(self.known)
-        return theirs.only(self._cells[key])
+        own = next((own for known, own in self._cells if known is theirs.cells), None)
+        if own is None:
+            own = theirs.cells.of(self.which) if self.which is not None else (theirs.cells.only(self._points()),)
+            self._cells.append((theirs.cells, own))
+        return theirs.of(self.which, *own) if self.which is not None else theirs.only(*own)
 
     def joined(self, theirs: SideBySide) -> SideBySide:
         """The same for patches side by side."""
-        if self.which is not None:
-            return theirs.of(self.which)
+        return theirs.of(self.which) if self.which is not None else theirs.only(self._points())
+
+    def _points(self) -> Tensor:
         assert self.known is not None
-        return theirs.only(self.known)
+        return self.known

@@ -55,6 +55,7 @@ class Cells:
         return sums
 
     @cached_property
+    @torch.inference_mode(False)  # what is kept may be part of a graph later
     def roi_sizes(self) -> Tensor:
         """(M,) int64: number of points in each ROI."""
         return scatter_rows(self.num_regions, self.roi, self.segments.sizes)
@@ -161,6 +162,7 @@ class Patches:
         """Sum point values (N,) or (N, R) over every patch: (K,) or (K, R), differentiable in ``values``."""
         return scatter_rows(len(self) + 1, self.cell_patch, self.cells.segments.sum(values))[:-1]
 
+    @torch.inference_mode(False)
     def of_size(self, least: int) -> LargePatches:
         """The patches of at least ``least`` points; kept, as every score asks for them."""
         if least not in self._large:

@@ -250,6 +250,7 @@ class Regions:
         return self.segments.members
 
     @cached_property
+    @torch.inference_mode(False)
     def distinct(self) -> tuple[Regions, Tensor]:
         """The ROIs around distinct centres, and (M,) which of them each ROI is: one centre finds the same members.
 
@@ -269,6 +270,7 @@ class Regions:
         return self, torch.arange(len(self), device=self.lat.device)
 
     @cached_property
+    @torch.inference_mode(False)  # what is kept may be part of a graph later
     def sizes(self) -> Tensor:
         """(M,) int64: number of members of each ROI."""
         whole = self._whole
@@ -339,6 +341,7 @@ class Regions:
 
     # ------------------------------------------------------------------ what is built from them
 
+    @torch.inference_mode(False)
     def build(self, partitions: Iterable[Partition]) -> None:
         """Make the patches of several partitions, those that do not exist yet in one walk over the pairs."""
         partitions = list(partitions)
@@ -398,6 +401,7 @@ class Regions:
         """The partitions whose patches exist side by side."""
         return list(dict.fromkeys([*self._joined, *(self._whole.regions.joined if self._whole is not None else [])]))
 
+    @torch.inference_mode(False)
     def _known(self, partition: Partition) -> Patches | None:
         """Patches that exist, or that the Regions of which these are a part have."""
         if partition not in self._patches and self._whole is not None:
@@ -437,6 +441,7 @@ class Regions:
         """
         return self.patches_of([partition])[0]
 
+    @torch.inference_mode(False)
     def graph(
         self,
         *,

@@ -1,5 +1,7 @@
 """Who is in which ROI: against brute force, on every kind of input, in every way to ask."""
 
+import copy
+import gc
 import itertools
 import pickle
 import warnings
@@ -12,6 +14,7 @@ import geobias_torch.regions
 from geobias_torch import DirectionSector, DistanceLag, Regions, ScaleGrid
 from geobias_torch.functional import noise_floor, spatial_relative_entropy
 from geobias_torch.geometry import Arc
+from geobias_torch.losses import SRELoss, SSILoss
 from geobias_torch.patches import plain_patches
 from tests import scenes
 from tests.reference import geometry
@@ -428,3 +431,39 @@ def test_scores_of_rois_around_one_centre(crowded):
             assert found.isfinite().any()
             torch.testing.assert_close(found, expected, equal_nan=True)
     assert not regions._patches, "the ROIs around one centre were cut one by one"
+
+
+def test_a_copy_outlives_the_original(crowded):
+    """What is taken over from the whole hangs on the whole's own cells, not on where in memory they lie."""
+    values = torch.arange(60.0)
+    expected = [Regions.from_points(**crowded).patches(DirectionSector(n)).sum(values) for n in range(2, 40)]
+    for copied in (copy.deepcopy, lambda regions: pickle.loads(pickle.dumps(regions))):
+        for known in range(2, 12):
+            regions = Regions.from_points(**crowded)
+            for n in range(2, known):
+                regions.patches(DirectionSector(n))
+            regions = copied(regions)
+            gc.collect()
+            for n, sums in enumerate(expected, start=2):
+                assert torch.equal(regions.patches(DirectionSector(n)).sum(values), sums)
+
+
+@pytest.mark.parametrize("what", ["patches", "of_size", "sizes", "graph", "sum"])
+def test_what_was_found_in_inference_mode_may_be_trained_on(crowded, what):
+    regions = Regions.from_points(**crowded)
+    performance = torch.rand(60, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        found = {
+            "patches": lambda: regions.patches(PARTS[0]),
+            "of_size": lambda: spatial_relative_entropy(performance, regions, PARTS[0], bins="probability", prior=0.5),
+            "sizes": lambda: regions.sizes,
+            "graph": lambda: regions.graph(background_ratio=0),
+            "sum": lambda: regions.sum(performance),
+        }[what]()
+    assert found is not None
+    performance.requires_grad_()
+    loss = spatial_relative_entropy(performance, regions, PARTS[0], bins="probability", prior=0.5, min_patch_size=2)
+    total = loss.nansum() + SRELoss(PARTS, target="roi")(performance, regions) + SSILoss()(performance, regions)
+    total.backward()
+    assert performance.grad.isfinite().all()
+    assert performance.grad.any()

@@ -121,3 +121,19 @@ def test_the_gradient_written_down_is_that_of_autograd(estimator, one_sided):
     plain = values.clone().requires_grad_()
     loss(plain, regions).backward()
     torch.testing.assert_close(plain.grad, results[1][1].detach(), rtol=1e-9, atol=1e-12)
+
+
+def test_patches_whose_points_are_all_gone_lie_nowhere():
+    """Their cells are empty, and counted to a patch of the next ROI until the tables are joined."""
+    lat = torch.tensor([10.01, 10.02, 10.00, 10.00, 50.01, 50.02, 49.99, 49.98], dtype=torch.float64)
+    lon = torch.tensor([20.00, 20.00, 19.99, 19.98, 20.00, 20.00, 20.00, 20.00], dtype=torch.float64)
+    regions = Regions.from_points(lat=lat, lon=lon, radius=0.01, center_lat=[10.0, 50.0], center_lon=[20.0, 20.0])
+    loss = SRELoss(DirectionSector(4), min_patch_size=2)
+    regions.patches(loss.partitions[0])
+    fewer = regions.only(torch.tensor([1, 1, 0, 0, 1, 1, 1, 1]).bool())
+    performance = torch.tensor([0.9, 0.8, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6], dtype=torch.float64, requires_grad=True)
+    for part in (fewer, fewer[:1], fewer[1:]):
+        torch.testing.assert_close(loss(performance, part), loss._by_autograd(performance, part))
+    joined = fewer.side_by_side(loss.partitions)
+    assert (joined.cells[1] < joined.offsets[-1, 2]).all()
+    assert (fewer[:1].side_by_side(loss.partitions).cells[1] < joined.offsets[1, 2]).all()

@@ -50,7 +50,8 @@ class PerformanceBank(nn.Module):
         gather: in a distributed run each call takes the rows of all ranks, so that every rank holds the same bank and
             draws the same ROIs as one process with the whole batch would; every rank has to call it at every step. The
             gradient of a rank's own rows is multiplied by the number of ranks, as DDP and FSDP average over them.
-            False: each rank knows its own rows only, until `sync`.
+            False: each rank knows its own rows only, until `sync`; DDP must not broadcast the buffers then: keep the
+            bank out of the module that it wraps, or give it ``broadcast_buffers=False``.
         seed: of the draws, which depend on it and on the number of the call only.
 
     Attributes:
@@ -62,6 +63,7 @@ class PerformanceBank(nn.Module):
     Raises:
         ValueError: on bad coordinates or options; when called, performance and index of different shapes, performance
             that is not finite, or an index out of range.
+        RuntimeError: when called without ``gather`` where DDP has overwritten the bank.
 
     Example:
         >>> import torch
@@ -94,12 +96,12 @@ class PerformanceBank(nn.Module):
     ) -> None:
         super().__init__()
         for name, number in (("centers_per_step", centers_per_step), ("min_members", min_members)):
-            if number < 1:
-                raise ValueError(f"Expected `{name}` of at least 1, but got {number}.")
+            if int(number) != number or number < 1:
+                raise ValueError(f"Expected `{name}` to be an integer of at least 1, but got {number}.")
         if not 0 <= min_coverage <= 1:
             raise ValueError(f"Expected `min_coverage` within [0, 1], but got {min_coverage}.")
-        if seed < 0:
-            raise ValueError(f"Expected `seed` >= 0, but got {seed}.")
+        if int(seed) != seed or seed < 0:
+            raise ValueError(f"Expected `seed` to be an integer >= 0, but got {seed}.")
         lat, lon = check_coordinates(lat, lon)
         self.regions = Regions.from_points(lat=lat, lon=lon, radius=radius)
         self.eligible = self.regions.sizes >= min_members
@@ -109,10 +111,11 @@ class PerformanceBank(nn.Module):
                 f"{int(self.regions.sizes.max())}: the bank hands out no ROI.",
                 stacklevel=2,
             )
-        self.centers_per_step, self.min_coverage = centers_per_step, min_coverage
-        self.scale_gradient, self.gather, self.seed = scale_gradient, gather, seed
+        self.centers_per_step, self.min_coverage = int(centers_per_step), min_coverage
+        self.scale_gradient, self.gather, self.seed = scale_gradient, gather, int(seed)
         self.calls = self._num_seen = 0
         self._last: Regions | None = None
+        self._own: Tensor | None = None  # the points of the last call
         self.register_buffer("performance", torch.zeros(len(lat), dtype=torch.float64), persistent=False)
         self.register_buffer("seen", torch.full((len(lat),), -1), persistent=False)
 
@@ -147,11 +150,13 @@ class PerformanceBank(nn.Module):
             raise ValueError(
                 f"Expected `index` of shape {tuple(performance.shape)} as `performance`, but got {tuple(index.shape)}."
             )
+        self._check_own()
         self.calls += 1
         index, performance, world = self._of_all_ranks(index, performance.to(self.performance))
         points, rows = self._latest(index)
         if self._num_seen < len(self.seen):
             self._num_seen += int((self.seen[points] < 0).sum())
+        self._own = points
         self.performance.index_copy_(0, points, performance.detach().index_select(0, rows))
         self.seen.index_fill_(0, points, self.calls)
         scale = world * (len(self.seen) / max(len(points), 1) if self.scale_gradient else 1)
@@ -180,7 +185,7 @@ class PerformanceBank(nn.Module):
             )
         self.performance.copy_(state["performance"])
         self.seen.copy_(state["seen"])
-        self.calls = state["calls"]
+        self.calls, self._own = state["calls"], None
         self._count()
 
     def sync(self) -> None:
@@ -218,6 +223,16 @@ class PerformanceBank(nn.Module):
         rows[1][torch.distributed.get_rank()] = performance
         return torch.cat(rows[0]), torch.cat(rows[1]), world
 
+    def _check_own(self) -> None:
+        """Refuse to go on where another rank's bank has been written over this one's: it counts what it has seen."""
+        if self.gather or world_size() == 1 or self._own is None:
+            return
+        if (self.seen[self._own] < self.calls).any():
+            raise RuntimeError(
+                "Expected a bank with `gather=False` to be this rank's own, but got one that was overwritten: keep it "
+                "out of the module that DDP wraps, or give DDP broadcast_buffers=False."
+            )
+
     def _latest(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """The points of a batch, each once and ascending, and the last row of each."""
         if index.is_cuda:
@@ -250,8 +265,9 @@ class PerformanceBank(nn.Module):
         return zlib.crc32(torch.stack([self.regions.lat, self.regions.lon]).cpu().numpy().tobytes())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        kept = self.performance  # in float64 whatever the module's precision
         super()._apply(fn, recurse)
-        self.performance = self.performance.to(torch.float64)  # whatever the module's precision
+        self.performance = kept.to(self.performance.device)
         return self
 
     def _count(self) -> None:

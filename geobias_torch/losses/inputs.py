@@ -17,6 +17,8 @@ def check_performance(performance: object, points: int | None = None, of: str = 
     if performance.ndim != 1 or points not in (None, len(performance)):
         size = "" if points is None else f" with N = {points}{of}"
         raise ValueError(f"Expected `performance` of shape (N,){size}, but got {tuple(performance.shape)}.")
+    if performance.is_complex():
+        raise TypeError(f"Expected `performance` to be real, but got {performance.dtype}.")
     performance = performance.detach()
     if math.isfinite(performance.sum(dtype=torch.float64)):  # one number is looked at before all are
         return

@@ -136,6 +136,7 @@ class SRELoss(nn.Module):
                 "Expected bins='probability', or bin edges with a `bandwidth`: hard bins have no gradient, "
                 f"but got bins={bins!r}, bandwidth={bandwidth}."
             )
+        memberships(torch.zeros(1), bins=bins, bandwidth=bandwidth)  # refuses edges that are none
         self.partitions = partitions
         self.estimator = estimator
         self.bins = bins
@@ -237,7 +238,7 @@ class _ClosedForm(torch.autograd.Function):
     def forward(ctx: Any, values: Tensor, loss: SRELoss, regions: Regions, patches: SideBySide) -> Tensor:
         ctx.save_for_backward(values)
         ctx.loss, ctx.regions = loss, regions
-        value, ctx.slopes = _closed_form(values.detach().numpy(), loss, patches)
+        value, ctx.slopes = _closed_form(values.detach().resolve_neg().numpy(), loss, patches)
         return torch.tensor(value, dtype=values.dtype)
 
     @staticmethod

@@ -187,7 +187,7 @@ def test_it_stays_exact_in_half_precision_and_says_when_it_can_hand_out_nothing(
     assert bank.performance.dtype == torch.float64
     with pytest.warns(UserWarning, match=r"No point has 500 points \(`min_members`\) within the radius of 0.1 rad"):
         make(min_members=500)
-    with pytest.raises(ValueError, match="`seed` >= 0, but got -1"):
+    with pytest.raises(ValueError, match="`seed` to be an integer >= 0, but got -1"):
         make(seed=-1)
 
 
@@ -203,8 +203,8 @@ def test_buffers_are_not_saved_and_copies_are_apart():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"centers_per_step": 0}, "`centers_per_step` of at least 1, but got 0"),
-        ({"min_members": 0}, "`min_members` of at least 1, but got 0"),
+        ({"centers_per_step": 0}, "`centers_per_step` to be an integer of at least 1, but got 0"),
+        ({"min_members": 0}, "`min_members` to be an integer of at least 1, but got 0"),
         ({"min_coverage": 1.5}, r"`min_coverage` within \[0, 1\], but got 1.5"),
     ],
 )
@@ -309,3 +309,36 @@ def test_patches_that_a_loss_asked_for_are_found_once_for_all():
 def test_print_shows_the_settings():
     bank = PerformanceBank(lat=torch.linspace(5, 6, 40), lon=torch.linspace(5, 6, 40), radius=0.1, centers_per_step=7)
     assert str(bank).startswith("PerformanceBank(points=40, radius=0.1, centers_per_step=7, min_coverage=0.5")
+
+
+def test_what_is_known_is_not_rounded_with_the_module():
+    bank = PerformanceBank(lat=torch.linspace(5, 6, 40), lon=torch.linspace(5, 6, 40), radius=0.1)
+    bank(-torch.linspace(0, 1e5, 40), torch.arange(40))
+    before = bank.performance.clone()
+    assert torch.equal(bank.half().performance, before)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"seed": 1.5}, "`seed` to be an integer >= 0, but got 1.5"),
+        ({"centers_per_step": 2.5}, "`centers_per_step` to be an integer of at least 1, but got 2.5"),
+    ],
+)
+def test_halves_are_no_numbers_of_things(options, match):
+    with pytest.raises(ValueError, match=match):
+        PerformanceBank(lat=torch.linspace(5, 6, 40), lon=torch.linspace(5, 6, 40), radius=0.1, **options)
+
+
+def test_numpy_numbers_are_numbers():
+    bank = PerformanceBank(
+        lat=torch.linspace(5, 6, 40), lon=torch.linspace(5, 6, 40), radius=0.1, seed=np.int64(3), min_members=1
+    )
+    _, regions = bank(torch.rand(40), torch.arange(40))
+    assert len(regions) == 32
+
+
+def test_complex_performance_is_refused():
+    bank = PerformanceBank(lat=torch.linspace(5, 6, 40), lon=torch.linspace(5, 6, 40), radius=0.1)
+    with pytest.raises(TypeError, match=r"`performance` to be real, but got torch.complex64"):
+        bank(torch.zeros(40, dtype=torch.complex64), torch.arange(40))

@@ -306,3 +306,8 @@ def test_print_shows_the_settings():
     shown = str(SRELoss([DistanceLag(0.02), DirectionSector(8)], estimator="kl", one_sided=0.5))
     assert shown.startswith("SRELoss(partition=[DistanceLag(lag=0.02), DirectionSector(n=8)], estimator='kl'")
     assert shown.endswith("one_sided=0.5)")
+
+
+def test_edges_that_are_none_are_refused_at_once():
+    with pytest.raises(ValueError, match="`bins` to be at least three strictly increasing edges"):
+        SRELoss(DirectionSector(4), bins=[0.5], bandwidth=0.1)
