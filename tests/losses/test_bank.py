@@ -249,6 +249,43 @@ def test_sync_of_two_processes(tmp_path):
     mp.spawn(_rank, (str(tmp_path / "store"),), nprocs=2)
 
 
+class Holder(torch.nn.Module):
+    """A model that holds its bank as a child."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.bank = make(gather=False)
+
+    def forward(self, index):
+        return self.weight + index / 100
+
+
+def _wrapped_rank(rank, path, broadcast):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
+    model = Holder()
+    wrapped = torch.nn.parallel.DistributedDataParallel(model, broadcast_buffers=broadcast)
+
+    def step(points):
+        index = torch.tensor(points) + 60 * rank
+        return model.bank(wrapped(index), index)[0].sum()
+
+    step([1, 2]).backward()
+    if broadcast and rank:
+        with pytest.raises(RuntimeError, match=r"with `gather=False` to be this rank's own.*broadcast_buffers=False"):
+            step([3])
+    else:
+        step([3])
+        assert (model.bank.seen >= 0).nonzero()[:, 0].tolist() == [60 * rank + i for i in (1, 2, 3)]
+    torch.distributed.barrier()
+
+
+@pytest.mark.filterwarnings("ignore:`broadcast_buffers` is deprecated")
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_a_bank_that_ddp_overwrites_says_so(tmp_path, broadcast):
+    mp.spawn(_wrapped_rank, (str(tmp_path / "store"), broadcast), nprocs=2)
+
+
 HALVES = [torch.tensor([3, 4, 5, 9, 20, 31]), torch.tensor([40, 41, 9, 77])]  # unequal, and one point in both
 
 
