@@ -43,7 +43,7 @@ def test_configurations_differ_in_the_loss_only():
     configs = []
     for name in CONFIGS:
         config = build(["--config", str(ROOT / "configs" / name), *SMALL], run=False).config.as_dict()
-        for key in ("geobias_loss", "weight", "bandwidth"):
+        for key in ("geobias_loss", "weight", "bandwidth", "jitter"):
             config["model"]["init_args"].pop(key)
         for key in ("logger", "callbacks"):
             config["trainer"].pop(key)
