@@ -59,7 +59,7 @@ class LocationTask(pl.LightningModule, ABC):
         jitter: how far, in radians (standard deviation north and east), points are moved at random before the geo-bias
             losses see their performance, >= 0: ROI samples, or with a ``bank`` the random rows, in a second pass. The
             task loss sees points where they are. Without it the losses can be lowered by memorising training points,
-            which helps no others; about the distance between neighbours is too far.
+            which helps no others. The median distance to the nearest neighbour is one to start from.
         hidden: width of the network.
         layers: blocks of the network.
         dropout: in the network.
