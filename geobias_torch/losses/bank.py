@@ -18,6 +18,7 @@ from geobias_torch.geometry import check_coordinates
 from geobias_torch.losses.inputs import check_performance, settings
 from geobias_torch.ranks import world_size
 from geobias_torch.regions import Regions
+from geobias_torch.segments import arrays
 
 __all__ = ["PerformanceBank"]
 
@@ -156,9 +157,12 @@ class PerformanceBank(nn.Module):
         points, rows = self._latest(index)
         if self._num_seen < len(self.seen):
             self._num_seen += int((self.seen[points] < 0).sum())
-        self._own = points
-        self.performance.index_copy_(0, points, performance.detach().index_select(0, rows))
-        self.seen.index_fill_(0, points, self.calls)
+        if not self.gather:
+            self._own = points
+        known, seen, latest, where, which = arrays(
+            self.performance, self.seen, performance.detach().resolve_neg(), points, rows
+        )
+        known[where], seen[where] = latest[which], self.calls
         scale = world * (len(self.seen) / max(len(points), 1) if self.scale_gradient else 1)
         everybody: Tensor = _Everybody.apply(performance, self.performance, points, rows, scale)
         return everybody, self._of_step(points)
