@@ -311,3 +311,18 @@ def test_print_shows_the_settings():
 def test_edges_that_are_none_are_refused_at_once():
     with pytest.raises(ValueError, match="`bins` to be at least three strictly increasing edges"):
         SRELoss(DirectionSector(4), bins=[0.5], bandwidth=0.1)
+
+
+@pytest.mark.parametrize("options", [{}, {"bins": [0, 0.3, 0.7, 1], "bandwidth": 0.2}], ids=["probability", "bins"])
+@pytest.mark.parametrize("one_sided", [True, False])
+def test_gradcheck(options, one_sided):
+    """With the ROI's own histogram in the graph; what is held fixed otherwise is the reference's business."""
+    generator = torch.Generator().manual_seed(1)
+    lat, lon = 40 + 4 * torch.rand(2, 30, generator=generator, dtype=torch.float64)
+    regions = Regions.from_points(lat=lat, lon=lon, radius=0.05, center_index=[0, 7, 19])
+    loss = SRELoss(
+        [DirectionSector(3), DistanceLag(0.02)], estimator="kl", target="roi", one_sided=one_sided, **options
+    )
+    values = (0.1 + 0.8 * torch.rand(30, generator=generator, dtype=torch.float64)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: loss(v, regions), values)
+    assert torch.autograd.grad(loss(values, regions), values)[0].any()
