@@ -2,10 +2,11 @@
 
     python -m benchmarks.detectors [--examples development|held-out|both] [--model FOLDER]
 
-Development: 30 to 45 examples a detector, 15 of them by the authors of the detectors and the others by two writers who
-knew the definitions alone, whose errors have been looked at since; each decision threshold is chosen on them (the best
-F1, in the middle of the widest gap). Held out: 15 more a detector, by writers who knew the definitions alone; the table
-is that of the first run on them, and nothing was changed for them.
+Development: 60 examples a detector, 15 of them by the authors of the detectors and the others by three writers who knew
+the definitions alone, whose errors have been looked at since; each decision threshold is chosen on them (the best F1,
+in the middle of the widest gap). Held out: 20 more a detector, by a writer who knew the definitions alone; the table is
+that of the first run on them, and nothing was changed for them. Generic and stereotype are decided by the point that
+shows them most.
 Generic, misattribution and stereotype are held against a bank of chains of many countries with MiniLM; sufficiency is
 asked of SmolLM2-135M, which tests the mechanics only. Writes ``benchmarks/results/detectors.json`` and ``.md``.
 """
@@ -42,7 +43,7 @@ from judges.scorers import CausalLMScorer
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "judges" / "data"
 EXAMPLES = {
-    "development": ("detectors_own.jsonl", "detectors.jsonl", "detectors_more.jsonl"),
+    "development": ("detectors_own.jsonl", "detectors.jsonl", "detectors_more.jsonl", "detectors_later.jsonl"),
     "held-out": ("detectors_held_out.jsonl",),
 }
 BANKS = ("bank.jsonl", "bank_models.jsonl")
@@ -62,6 +63,9 @@ def detectors(model: str | None) -> dict[str, Detector]:
         values = contrast.generic([point.text for point in chain.points], row["text"], row["country"])
         return Fault(max(values, default=0.0))
 
+    def stereotype(chain: ReasoningChain, row: Row) -> Fault:
+        return Fault(max(contrast.stereotyped([point.text for point in chain.points], row["country"]), default=0.0))
+
     return {
         "conclusion_first": lambda chain, row: conclusion_first(chain),
         "false_tool": lambda chain, row: false_tool(chain),
@@ -71,7 +75,7 @@ def detectors(model: str | None) -> dict[str, Detector]:
         "restated": lambda chain, row: restated(mark_restated(chain, lambda a, b: encoder.similarity(a, b).numpy())),
         "generic": generic,
         "misattribution": lambda chain, row: contrast.misattribution(chain, row["text"], row["country"]),
-        "stereotype": lambda chain, row: contrast.stereotype(chain, row["country"]),
+        "stereotype": stereotype,
         "sufficiency": lambda chain, row: sufficiency(chain, row["country"], scorer),
     }
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from judges.conclusions import REFUSAL, Conclusion, nothing_left, read_conclusion, with_conclusion
 from judges.contradiction import contradiction
-from judges.evidence import adds_nothing, evidence
+from judges.evidence import adds_nothing, evidence, specifics
 from judges.json_answers import Fragment
 from judges.parsing import fragments
 from judges.places import BREADTHS as BREADTHS
@@ -150,7 +150,8 @@ def mark_restated(
     """Mark the points that restate an earlier point that is kept.
 
     Places and what is said of them are left out; then two points are the same from a cosine of ``same`` on, and from
-    `CLOSE` on if the later one adds nothing, such as another colour or side.
+    `CLOSE` on if the later one adds nothing, such as another colour or side. A point that quotes, or gives a number or a
+    code, that an earlier one does not, restates it never.
 
     Args:
         chain: its points that are marked already stay so.
@@ -167,11 +168,13 @@ def mark_restated(
     if len(open_points) < 2:
         return chain
     texts = [evidence(chain.points[i].text) for i in open_points]
+    specific = [specifics(chain.points[i].text) for i in open_points]
     cosine = np.asarray(similarity(texts, texts))  # (A, A)
     kept: list[int] = []
     points = list(chain.points)
     for row, i in enumerate(open_points):
-        if any(_repeats(texts[row], texts[other], cosine[row, other], same) for other in kept):
+        earlier = [other for other in kept if specific[row] <= specific[other]]
+        if any(_repeats(texts[row], texts[other], cosine[row, other], same) for other in earlier):
             points[i] = replace(points[i], restated=True)
         else:
             kept.append(row)

@@ -10,7 +10,7 @@ from judges.opposites import ATTRIBUTES, COPULA_WORDS, SIDES, STOP_WORDS, VERBS
 from judges.places import mask_places
 from judges.sentences import words
 
-__all__ = ["adds_nothing", "clauses", "content_words", "covers", "evidence"]
+__all__ = ["adds_nothing", "clauses", "content_words", "covers", "evidence", "specifics"]
 
 _MASK = "somewhere"
 
@@ -111,6 +111,30 @@ def content_words(text: str) -> frozenset[str]:
 def _filler() -> frozenset[str]:
     more = _words("has have its les des der die das los las hay una del con est une ist sind und ada dan var")
     return STOP_WORDS | VERBS | COPULA_WORDS | frozenset(words()["filler"]) | more
+
+
+_QUOTED = re.compile(r"[\"“”„«»「」『』]([^\"“”„«»「」『』]{1,80})[\"“”„«»「」『』]|(?<!\w)['‘‚]([^'‘’‚]{1,80})['’‘](?!\w)")
+_CODE = re.compile(r"\b(?:[^\W\d_a-zà-ÿ]{2,}|\w*\d\w*)\b")
+
+
+_NUMBERED = re.compile(r"^\W*\d+\s*[.:)|]\s")
+
+
+def specifics(text: str) -> frozenset[str]:
+    """What a text quotes, and its numbers and codes in capital letters, casefolded: two signs differ by these alone.
+
+    Args:
+        text: a point as it was written.
+
+    Example:
+        >>> from judges.evidence import specifics
+        >>> sorted(specifics("Plates begin with DK, the sign says 'Nasi Goreng' 3 km"))
+        ['3', 'dk', 'nasi goreng']
+    """
+    text = _NUMBERED.sub("", text)
+    quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
+    codes = [code for code in _CODE.findall(_QUOTED.sub(" ", text)) if code[0] < "\u2e80"]
+    return frozenset(said.casefold().strip() for said in (*quoted, *codes))
 
 
 _LANGUAGES = _words(

@@ -30,8 +30,9 @@ class Entry(NamedTuple):
     """One place that a name can stand for.
 
     `needs` says what the text must offer besides the letters: nothing, "capital" letters where the name has them,
-    all letters "upper", those after a comma ("code"), a capital letter "inside" a sentence, where it does not come from
-    the first word's place, or a "context": a preposition before it or its country after it.
+    all letters "upper", a first letter that is "lower", capitals after a comma ("code"), a capital letter "inside" a
+    sentence, where it does not come from the first word's place, or a "context": a preposition before it or its country
+    after it.
     """
 
     kind: str | None  # None: a phrase that holds a place name but means no place
@@ -138,6 +139,13 @@ def table() -> tuple[dict[tuple[str, ...], tuple[Entry, ...]], dict[str, int]]:
         add(name, kind, codes, "upper" if upper else "capital" * (name in capital_only), demonym)
     for name, code in _translations():
         add(name, "country", (code,), "capital")
+    for code, stems in own["adjectives_german"].items():
+        for stem in stems.split():  # with a capital letter it is the language
+            for ending in ("", "e", "en", "er", "es", "em"):
+                add(stem + ending, "country", (code,), "lower", demonym=True)
+    for code, forms in own["adjectives_foreign"].items():  # without those that name a language too
+        for form in forms.split():
+            add(form, "country", (code,), demonym=True)
     # The one name of a country that is as often a state
     entries[("georgia",)] = [
         Entry("country", ("GE",), "capital", (True,)),

@@ -114,12 +114,24 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
             if entries[0].kind is None:
                 first = end - 1
                 break
+            if _within_katakana(text, words[first].start(), words[end - 1].end()):
+                continue
             kept = tuple(entry for entry in entries if _meant(entry, text, words, folded, first, end))
             if kept:
                 yield _Found(first, end, kept)
                 first = end - 1
                 break
         first += 1
+
+
+_KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]+")
+
+
+def _within_katakana(text: str, start: int, end: int) -> bool:
+    """Whether a short name is only a part of a longer word: Thailand of a tyre, Mali of a marina."""
+    if end - start > 2 or not _KATAKANA.fullmatch(text, start, end):
+        return False
+    return any(_KATAKANA.match(text, beside, beside + 1) for beside in (start - 1, end) if 0 <= beside < len(text))
 
 
 _IN = re.compile(r"\s*[,(]\s*|\s+in\s+")
@@ -140,6 +152,8 @@ def _meant(
     if entry.needs in ("upper", "code"):
         after_name = first > 0 and _gap_is(text, words, first, ", ") and words[first - 1].group()[0].isupper()
         return all(map(str.isupper, shown)) and (entry.needs == "upper" or after_name)
+    if entry.needs == "lower":
+        return shown[0][0].islower() and not _language(text, words, folded, first)
     if entry.needs and any(capital and word[0].islower() for capital, word in zip(entry.capitals, shown, strict=True)):
         return False
     if entry.needs == "context":

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
-from judges.axioms import AXIOMS, FOREIGN
+import numpy as np
+
+from judges.axioms import AXIOMS
 from judges.chains import Point, ReasoningChain
 from judges.evidence import attributes, clauses, content_words, covers, evidence
 from judges.faults import scope_words
 from judges.faults.fault import Fault, supported
+from judges.kinds import KINDS, kinds
 from judges.memo import digest
 from judges.places import country_code, mask_places
 from judges.records import Record, read_records
@@ -35,12 +37,21 @@ RAMP = (0.5, 0.7)
 PLAIN = frozenset(("blue", "white", "grey", "green", "paved"))
 """Colours and materials that occur in axioms."""
 
+LIKELY = {"axiom": (0.6, 0.9), "lore": (0.3, 0.7)}
+"""Probabilities of a kind (`judges.kinds`) between which a point's value grows from 0 to 1."""
+
+COMMON = 0.75
+"""Probability of being common from which a point counts as seen in many countries, whatever the bank knows."""
+
 COUNTRIES = 3
 """Other countries that must say it before pinning it on one is a misattribution."""
 
 
 def axiomatic(points: Sequence[str], scorer: Scorer, axioms: Sequence[str] = AXIOMS) -> list[float]:
-    """How far each point says what is true of almost every photo: its support by a list of axioms.
+    """How far each point says what is true of almost every photo.
+
+    The higher of two values: how likely it is written as axioms are, in many languages (`judges.kinds`: 0 up to a
+    probability of .6, 1 from .9 on), and its support by a list of them.
 
     Args:
         points: N texts.
@@ -57,14 +68,22 @@ def axiomatic(points: Sequence[str], scorer: Scorer, axioms: Sequence[str] = AXI
         >>> blue, soil
         (1.0, 0.0)
     """
-    listed = (*axioms, *FOREIGN)
-    known = frozenset().union(*map(content_words, listed))
+    known = frozenset().union(*map(content_words, axioms))
     said = [evidence(point) for point in points]
+    values = _likely(said, "axiom").tolist()
     # The encoder takes houses of any kind for alike, and sentences of a language that it does not know.
     open_rows = [row for row, text in enumerate(said) if _own_words(text, known) or not text.strip()]
-    found = scorer.score([said[row] for row in open_rows], [listed] * len(open_rows)).value.tolist()
-    values = dict(zip(open_rows, found, strict=True))
-    return [values.get(row, 0.0) for row in range(len(said))]
+    listed = scorer.score([said[row] for row in open_rows], [tuple(axioms)] * len(open_rows)).value.tolist()
+    for row, value in zip(open_rows, listed, strict=True):
+        values[row] = value if math.isnan(value) else max(values[row], value)
+    return values
+
+
+def _likely(texts: Sequence[str], kind: str) -> np.ndarray:
+    """From 0, where a text is hardly of a kind, to 1, where it very likely is."""
+    low, high = LIKELY[kind]
+    clipped: np.ndarray = ((kinds(texts)[:, KINDS.index(kind)] - low) / (high - low)).clip(0, 1)
+    return clipped
 
 
 def _own_words(text: str, known: frozenset[str]) -> bool:
@@ -76,20 +95,6 @@ def _own_words(text: str, known: frozenset[str]) -> bool:
 def _plain(text: str) -> bool:
     """Whether a text names no other colour or material than skies, plants and roads have anywhere."""
     return all(values & PLAIN for _, values in attributes(text))
-
-
-@lru_cache(1)
-def _foreign_words() -> frozenset[str]:
-    return frozenset().union(*map(content_words, FOREIGN))
-
-
-def _foreign(text: str) -> tuple[str, ...]:
-    """The axioms in other languages, where the text consists of their words.
-
-    The encoder takes sentences of a language that it does not know for similar whatever they say.
-    """
-    said = content_words(text)
-    return FOREIGN if len(said & _foreign_words()) >= OWN_WORDS * len(said) else ()
 
 
 class Contrast:
@@ -203,9 +208,10 @@ class Contrast:
     def misattribution(self, chain: ReasoningChain, reference_text: str = "", country: str | None = None) -> Fault:
         """The share of points that pin on one country what is seen in many.
 
-        Such a point names exactly one country, without a hedge, and what it says, places masked, is supported >= 1/2
-        by chains of at least three countries of the bank that are neither the true country nor the one it names. The
-        whole bank is searched, so the reference's text does not matter.
+        Such a point names exactly one country, without a hedge, and what it says, places masked, is an axiom, is
+        supported >= 1/2 by chains of at least three countries of the bank that are neither the true country nor the
+        one it names, or is with a probability of .75 of the kinds that many countries have (`judges.kinds`). The whole
+        bank is searched, so the reference's text does not matter.
 
         Args:
             chain: the chain.
@@ -222,18 +228,19 @@ class Contrast:
         said = [point.text for point, _ in pinned]
         values = self._support(said, [tuple(self._bank[code]) for code in codes])
         empty = axiomatic(said, self.scorer, self.axioms)
+        common = kinds([evidence(text) for text in said])[:, [KINDS.index("axiom"), KINDS.index("common")]].sum(1)
         spans = tuple(
             point.span
-            for (point, named), row, axiom in zip(pinned, values, empty, strict=True)
-            if axiom >= SUPPORTED or _others(codes, row, {named, country}) >= COUNTRIES
+            for (point, named), row, axiom, likely in zip(pinned, values, empty, common, strict=True)
+            if axiom >= SUPPORTED or likely >= COMMON or _others(codes, row, {named, country}) >= COUNTRIES
         )
         return Fault(len(spans) / len(chain.points), spans)
 
     def stereotype(self, chain: ReasoningChain, country: str | None) -> Fault:
         """How far a chain says what other chains of the same country say: it could be written knowing only the answer.
 
-        A statement about the country itself ("Japan is known for its cleanliness", in several languages) needs no bank
-        to be one: its support is 1.
+        A statement about the country itself ("Japan is known for its cleanliness", in many languages) needs no bank to
+        be one: `judges.kinds` knows how such statements are written.
 
         Args:
             chain: the chain.
@@ -244,14 +251,26 @@ class Contrast:
             of this image; None without points, or where the bank has no such chain and no point is such a statement.
             The spans are those of the points supported >= 1/2.
         """
-        same = tuple(self._bank.get(country or "", ()))
-        lore = [_cliche(point) for point in chain.points]
-        if not chain.points or not (same or any(lore)):
+        values = self.stereotyped([point.text for point in chain.points], country)
+        if not values or (country not in self._bank and not any(values)):
             return Fault(None)
-        support = [row[0] for row in self._support([point.text for point in chain.points], [same])]
-        values = [1.0 if said else value for said, value in zip(lore, support, strict=True)]
         spans = tuple(p.span for p, value in zip(chain.points, values, strict=True) if value >= SUPPORTED)
         return Fault(sum(values) / len(values), spans)
+
+    def stereotyped(self, points: Sequence[str], country: str | None) -> list[float]:
+        """How far each point could be written knowing only the country.
+
+        Args:
+            points: N texts.
+            country: as in `stereotype`.
+
+        Returns:
+            N values in [0, 1]: the support by chains of this country in the bank, or how likely the point is about the
+            country in general, whichever is higher.
+        """
+        same = tuple(self._bank.get(country or "", ()))
+        support = [row[0] for row in self._support(points, [same])]
+        return np.maximum(support, _likely(points, "lore")).tolist()
 
     def _support(self, points: Sequence[str], contexts: list[tuple[str, ...]]) -> list[list[float]]:
         """Support of each point by each context, in one call: by what names its colours, materials and sides."""
@@ -290,11 +309,3 @@ def _only_country(point: Point) -> str | None:
     """The one country that a point names, by name, demonym, region or city."""
     codes = {code for place in point.places for code in place.countries if place.kind != "continent"}
     return codes.pop() if len(codes) == 1 and supported(point) == point.places else None
-
-
-_CLICHE = re.compile("|".join(scope_words.CLICHES), re.IGNORECASE)
-
-
-def _cliche(point: Point) -> bool:
-    """Whether a point is a statement about a country and not about the scene."""
-    return _CLICHE.search(mask_places(point.text, "HERE")) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AGAINST", "CLICHES", "CONTRASTED", "DENIES", "WEIGHS"]
+__all__ = ["AGAINST", "CONTRASTED", "DENIES", "WEIGHS"]
 
 # In the clause of another country: it is a candidate, or was one.
 WEIGHS = (
@@ -64,36 +64,3 @@ DENIES = (
     r"pas(?: de| d['’])?|"
     r"sans|ou|sin|ni|sem|nem|não|non|senza|né|не|без|или|bukan|tanpa|atau))(?:\s\w+)?\s$"
 )
-
-# A statement about the country and not about the scene; HERE stands for a name of it or its demonym.
-_LORE = (
-    r"(?:culture|heritage|history|people|winters?|summers?|lifestyle|traditions?|spirit|way of life|economy|"
-    r"society|"
-    r"hospitality|cuisine|food|mentality)"
-)
-CLICHES = (
-    r"^\W*(?:the )?HERE(?:['’]s)? (?:is|are|was|has been|has always been) (?:\w+ly )?(?:(?:well[- ])?known|famous|"
-    r"famed|renowned|"
-    r"celebrated|an?|one of|the (?:land|country|home)|home to|proud|full of|rich in)\b",
-    rf"^\W*(?:the )?HERE(?:['’]s?)? (?:\w+ ){{0,2}}{_LORE}\b",
-    rf"^\W*(?:the )?(?:\w+ ){{0,2}}{_LORE} (?:of|in) HERE\b",
-    r"\beveryone knows (?:that )?HERE\b",
-    r"\bHERE ist (?:\w+ )?(?:für|berühmt|bekannt|ein(?:e)?)\b",
-    r"\bHERE est (?:\w+ )?(?:connue?|célèbre|réputée?|un|une)\b",
-    r"\bHERE es (?:\w+ )?(?:conocid[oa]|famos[oa]|célebre|un|una|tierra)\b",
-    r"^\W*(?:the )?HERE (?:has|have) (?:long |always |ever )*been\b",
-    r"^\W*the HERE (?:value|love|are known|like|enjoy|prefer|cherish|take)\b",
-    r"\bHERE,? c['’]est (?:un|une|le|la|les) (?:pays|terre|patrie|royaume|berceau)\b",
-    r"\b(?:ist|sind) (?:ein|eine|das|die|der) (?:Land|Heimat|Wiege|Paradies) (?:der|des|von|mit)\b",
-    r"\bHERE es (?:tierra|tierras|país|cuna|sinónimo) de\b",
-    r"\bHERE é (?:terra|país|berço|sinônimo) d[aeo]s?\b",
-    r"\bHERE[^.]{0,20}diyarı",
-    r"\bHERE (?:negeri|tanah) (?:seribu|para)\b",
-    r"\bHERE é (?:\w+ )?(?:conhecid[oa]|famos[oa]|um|uma)\b",
-    r"\bHERE è (?:\w+ )?(?:conosciut[oa]|famos[oa]|not[oa]|un|una|il|la)\b",
-    r"HERE (?:славится|известн\w+|[-–—] (?:это )?\w+ая страна|—)",
-    r"\bHERE (?:terkenal|dikenal|adalah (?:negara|negeri))\b",
-    r"\bHERE[^.]{0,60}(?:ünlü|bilinir|bir ülke)",
-    r"HEREは[^。]{0,40}(?:有名|知られ|国)",
-    r"HERE(?:以[^。]{0,30}闻名|是一?个|是[^。]{0,30}国家)",
-)  # fmt: skip

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judges import parse_chain
@@ -202,6 +202,10 @@ def test_restatements_by_similarity():
         ("Die Masten sind aus Holz.", "Aus Holz sind die Masten.", 0.7, True),
         ("Die Masten sind aus Holz.", "Die Dächer sind aus Blech.", 0.8, False),  # unknown to the encoder
         ("屋根は黒い釉薬瓦である。", "車は左側を走っている。", 0.8, False),
+        ("The sign reads 'Graz'.", "The sign reads 'Maribor'.", 1.0, False),  # places are masked, what is quoted counts
+        ("Plat nomor diawali DK.", "Plat nomor diawali AB.", 0.95, False),
+        ("The road is number 7.", "The road is number 9.", 0.95, False),
+        ("The sign reads 'Graz', in capitals.", "Capitals spell 'Graz' on the sign.", 0.95, True),
     ],
 )
 def test_what_a_similar_point_adds(earlier, later, cosine, restated):
@@ -276,6 +280,7 @@ PARTS = [
 
 @settings(max_examples=400, deadline=None)
 @given(st.text(max_size=200) | st.lists(st.sampled_from(PARTS), max_size=40).map("".join))
+@example(":*")
 def test_no_text_breaks_it(text):
     chain = parse_chain(text, prompt=text[:20])
     assert len(chain.points) <= len(text)
