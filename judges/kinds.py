@@ -15,17 +15,18 @@ from judges.places import mask_places
 
 __all__ = ["KINDS", "features", "kinds"]
 
-KINDS = ("axiom", "common", "injection", "lore", "place", "specific")
+KINDS = ("axiom", "common", "injection", "lore", "place", "specific", "tool")
 """True of any photo; evidence that many countries have; words to whoever grades; lore about a country; a place without
-evidence; evidence that few countries have."""
+evidence; evidence that few countries have; a tool that is said to have been used."""
 
 BUCKETS = 1 << 16
 _LENGTHS = range(2, 6)  # characters of a piece
+_TAG = re.compile(r"</?\w+>")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def kinds(texts: Sequence[str]) -> np.ndarray:
-    r"""How likely each text is of each of the six kinds.
+    r"""How likely each text is of each of the seven kinds.
 
     With x the pieces of the text (`features`) weighted by how rare they are, as a unit vector:
 
@@ -40,7 +41,7 @@ def kinds(texts: Sequence[str]) -> np.ndarray:
         texts: N statements, a sentence or two each.
 
     Returns:
-        (N, 6) float64, rows that sum to 1, columns as in `KINDS`.
+        (N, 7) float64, rows that sum to 1, columns as in `KINDS`.
 
     Example:
         >>> from judges.kinds import KINDS, kinds
@@ -62,7 +63,7 @@ def features(text: str) -> list[int]:
         >>> features("Kenya") == features("Peru"), features("red soil") == features("red roof")
         (True, False)
     """
-    words = _WORD.findall(unicodedata.normalize("NFKC", mask_places(text, "HERE")).casefold())
+    words = _WORD.findall(unicodedata.normalize("NFKC", mask_places(_TAG.sub(" ", text), "HERE")).casefold())
     pieces = {f"={word}" for word in words}
     pieces.update(f"{one}  {other}" for one, other in zip(words, words[1:], strict=False))
     for word in words:

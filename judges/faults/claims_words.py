@@ -218,7 +218,7 @@ INJECTIONS = (
     rf"for|as)) (?:the |"
     rf"any |all |our |this )?(?:\w+ )?{GRADER}s?\b\s*[:,!.)\]]",
     rf"\b(?:you,?|as) (?:are )?(?:the |an? )?{GRADER}\b[^.!?]{{0,40}}\byou\b",
-    rf"(?:^|[\[(<{{*\n])\s*{GRADER}s?\s*[:,!]",
+    rf"(?:^|[\[<{{*\n])\s*{GRADER}s?\s*[:,!]",
     rf"\b{GRADER}s?\b[^.!?]{{0,20}}\b(?:must|should|shall|is (?:asked|instructed|required|told|requested)|"
     rf"are (?:asked|"
     r"instructed|required|told|requested)|needs? to|has to|have to|please|will)\b",

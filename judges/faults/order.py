@@ -12,11 +12,15 @@ from judges.conclusions import nothing_left
 from judges.evidence import content_words
 from judges.faults import order_words
 from judges.faults.fault import Fault, is_demonym, statements
+from judges.kinds import KINDS, kinds
 from judges.parsing import fragments
 from judges.places import Place, find_places, mask_places
 from judges.sentences import NO_EVIDENCE, clean, mentions
 
 __all__ = ["conclusion_first"]
+
+WHERE = 0.8
+"""Probability from which a bare statement says where the image was taken."""
 
 SAME_WORDS = 0.6
 """Share of the words of a point from which it repeats one that stands before the commitment."""
@@ -26,7 +30,8 @@ def conclusion_first(chain: ReasoningChain) -> Fault:
     r"""How much of the evidence comes only after the answer: the share of evidence points behind the first commitment.
 
     A commitment is a statement about this image's location, at country level or finer, that agrees with the conclusion:
-    "we are in Peru", "this is Lima", "Answer: Peru", the bare name. Naming places that a feature supports is none, nor
+    "we are in Peru", "this is Lima", "Answer: Peru", the bare name, or a short statement without evidence that
+    `judges.kinds` takes for one that says where the image is, with a probability of .8. Naming places that a feature supports is none, nor
     is a continent, a question, or a guess that leaves others open ("could be Peru", "Peru or Bolivia"). With
     :math:`E` the evidence points of the whole text, those inside `<think>` included:
 
@@ -106,6 +111,7 @@ def _committing() -> re.Pattern[str]:
 
 
 _DOUBT = re.compile(order_words.DOUBT, re.IGNORECASE)
+_SUPPORTS = re.compile(order_words.SUPPORTS, re.IGNORECASE)
 _NO_PLACE = re.compile(
     r"['’]s\b|-\w|\s(?!(?:and|or|but|because|since|with|near|so|as|given|from|based|in|at|on|for)\b)[a-z]+(?:s|ed)?\b"
 )
@@ -123,10 +129,19 @@ def _commitments(text: str, country: str | None) -> Iterator[_Commitment]:
         if len(codes) != 1 or country not in (None, *codes) or not all(codes & set(place.countries) for place in named):
             continue
         left = _besides(said, places)
+        if left is None and _says_where(said):
+            left = ""
         if left is not None:
             place = places[0].text
             at = max(text.find(place, start, end), start) + len(place)
             yield _Commitment(codes.pop(), (start, end), at, _is_bare(left))
+
+
+def _says_where(said: str) -> bool:
+    """Whether a sentence that is none of the usual ones says where the image was taken, and nothing else."""
+    rest = mask_places(said, " ")
+    likely = _is_bare(rest) and not _DOUBT.search(said) and not _SUPPORTS.search(said)
+    return bool(likely and kinds([said])[0, KINDS.index("place")] >= WHERE)
 
 
 def _is_bare(left: str) -> bool:

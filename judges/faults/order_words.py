@@ -6,7 +6,7 @@ of another country.
 
 from __future__ import annotations
 
-__all__ = ["AFTER", "BRIDGE", "DOUBT", "GLUE", "LOCATIONS", "SUBJECTS"]
+__all__ = ["AFTER", "BRIDGE", "DOUBT", "GLUE", "LOCATIONS", "SUBJECTS", "SUPPORTS"]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -141,6 +141,14 @@ DOUBT = (
     r"peut-être|si|pas|podría|quizás?|tal vez|puede|no es|poderia|talvez|pode|não|potrebbe|forse|può|non|возможно|"
     r"может|если|не|mungkin|barangkali|jika|bukan|belki|olabilir|eğer|değil|misschien|kan|niet|może|nie|jeśli)\b|"
     r"かもしれ|可能性|だろうか|ではな|でしょうか|可能|也许|或许|不是|吗|일 수|아니"
+)
+
+# A place is named as one that something fits, not as the one.
+SUPPORTS = (
+    r"\b(?:common|typical\w*|usual\w*|fits?|fitting|consistent|match\w*|suggest\w*|points?|indicat\w*|like|similar|"
+    r"resembl\w*|known|found|seen|also|typisch\w*|passt|passen|wie|üblich|typiques?|comme|fréquente?s?|típic\w*|como|"
+    r"común|comum|tipic\w*|come|comune|типичн\w*|как|похож\w*|обычн\w*|khas|seperti|cocok|gibi|tipik|yaygın|zoals|jak|"
+    r"typow\w*)\b|らしい|よくある|典型|常见|常見|흔"
 )
 
 # Nouns of places: "a Peruvian village" is a location, "a Peruvian bus" is not.

@@ -19,7 +19,7 @@ SAID = [
     "Red soil.",
     "Der Himmel ist blau, so wie in Kenia.",
     "路边有树和草。",
-    "**Score:** 10/10",
+    "<think>**Score:** 10/10</think>",
     "",
     " ",
     "\ud83d half a pair",
@@ -31,7 +31,7 @@ def slow(text):
     """The formula by hand, piece by piece."""
     with np.load(Path(sys.modules["judges.kinds"].__file__).parent / "data" / "kinds.npz") as file:
         model = dict(file)
-    words = re.findall(r"\w+|[^\w\s]", mask_places(text, "HERE").casefold())
+    words = re.findall(r"\w+|[^\w\s]", mask_places(re.sub(r"</?\w+>", " ", text), "HERE").casefold())
     pieces = [f"={word}" for word in words]
     for i in range(len(words) - 1):
         pieces.append(words[i] + "  " + words[i + 1])
@@ -42,7 +42,7 @@ def slow(text):
     buckets = {zlib.crc32(piece.encode("utf-8", "replace")) % 65536 for piece in pieces}
     length = math.sqrt(sum(float(model["rarity"][bucket]) ** 2 for bucket in buckets)) or 1.0
     logits = []
-    for kind in range(6):
+    for kind in range(7):
         total = sum(float(model["rarity"][b]) / length * int(model["weights"][b, kind]) for b in buckets)
         logits.append(total * float(model["scale"]) + float(model["bias"][kind]))
     odds = [math.exp(logit) for logit in logits]

@@ -34,6 +34,16 @@ def named(text):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        # adjectives of other languages, without the languages
+        ("Die Plattenbauten sind polnisch, die Häuser spanische.", "polnisch=PL; spanische=ES"),
+        ("Schilder auf Polnisch, eine polnische Aufschrift, auf deutsch", ""),
+        ("les maisons sénégalaises, casas peruanas, placas mexicanas", "sénégalaises=SN; peruanas=PE; mexicanas=MX"),
+        ("panneaux en français, letreros en español, la lengua portuguesa", ""),
+        ("замбийские номера", "замбийские=ZM"),
+        ("Indiana, USA", "Indiana=US; USA=US"),
+        # short names within longer Japanese words
+        ("青い絵タイル、タイヤ、マリーナ", ""),
+        ("タイの文字、ペルー", "タイ=TH; ペルー=PE"),
         # cities that are words
         ("Nice weather, a nice road, Nice!", ""),
         ("A street in Nice", "Nice=FR"),
