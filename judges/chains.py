@@ -150,8 +150,8 @@ def mark_restated(
     """Mark the points that restate an earlier point that is kept.
 
     Places and what is said of them are left out; then two points are the same from a cosine of ``same`` on, and from
-    `CLOSE` on if the later one adds nothing, such as another colour or side. A point that quotes, or gives a number or a
-    code, that an earlier one does not, restates it never.
+    `CLOSE` on if the later one adds nothing, such as another colour or side. A point never restates one that does not
+    quote what it quotes, or lacks a number or a code that it gives.
 
     Args:
         chain: its points that are marked already stay so.

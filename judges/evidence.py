@@ -113,7 +113,9 @@ def _filler() -> frozenset[str]:
     return STOP_WORDS | VERBS | COPULA_WORDS | frozenset(words()["filler"]) | more
 
 
-_QUOTED = re.compile(r"[\"“”„«»「」『』]([^\"“”„«»「」『』]{1,80})[\"“”„«»「」『』]|(?<!\w)['‘‚]([^'‘’‚]{1,80})['’‘](?!\w)")
+_QUOTED = re.compile(
+    r"[\"“”„«»「」『』]([^\"“”„«»「」『』]{1,80})[\"“”„«»「」『』]|(?<!\w)['‘‚]([^'‘’‚]{1,80})['’‘](?!\w)"
+)
 _CODE = re.compile(r"\b(?:[^\W\d_a-zà-ÿ]{2,}|\w*\d\w*)\b")
 
 

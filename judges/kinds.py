@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 import zlib
@@ -15,9 +16,9 @@ from judges.places import mask_places
 
 __all__ = ["KINDS", "features", "kinds"]
 
-KINDS = ("axiom", "common", "injection", "lore", "place", "specific", "tool")
+KINDS = ("axiom", "common", "injection", "lore", "place", "remark", "specific", "tool")
 """True of any photo; evidence that many countries have; words to whoever grades; lore about a country; a place without
-evidence; evidence that few countries have; a tool that is said to have been used."""
+evidence; a remark of the writer's without either; evidence that few countries have; a tool said to have been used."""
 
 BUCKETS = 1 << 16
 _LENGTHS = range(2, 6)  # characters of a piece
@@ -26,7 +27,7 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def kinds(texts: Sequence[str]) -> np.ndarray:
-    r"""How likely each text is of each of the seven kinds.
+    r"""How likely each text is of each of the eight kinds.
 
     With x the pieces of the text (`features`) weighted by how rare they are, as a unit vector:
 
@@ -41,7 +42,7 @@ def kinds(texts: Sequence[str]) -> np.ndarray:
         texts: N statements, a sentence or two each.
 
     Returns:
-        (N, 7) float64, rows that sum to 1, columns as in `KINDS`.
+        (N, 8) float64, rows that sum to 1, columns as in `KINDS`.
 
     Example:
         >>> from judges.kinds import KINDS, kinds
@@ -65,7 +66,7 @@ def features(text: str) -> list[int]:
     """
     words = _WORD.findall(unicodedata.normalize("NFKC", mask_places(_TAG.sub(" ", text), "HERE")).casefold())
     pieces = {f"={word}" for word in words}
-    pieces.update(f"{one}  {other}" for one, other in zip(words, words[1:], strict=False))
+    pieces.update(f"{one}  {other}" for one, other in itertools.pairwise(words))
     for word in words:
         padded = f" {word} "
         pieces.update(padded[i : i + n] for n in _LENGTHS for i in range(len(padded) - n + 1))

@@ -192,7 +192,9 @@ class _Reader:
             self.section = "point"
             level = len(line) - len(line.lstrip("#"))
             if not _ROUND.fullmatch(line):
-                self.add(start, end, "heading", "#" * level or ("*" if line[-1] in "*_" and line[-3:-2] != ":" else ":"))
+                self.add(
+                    start, end, "heading", "#" * level or ("*" if line[-1] in "*_" and line[-3:-2] != ":" else ":")
+                )
         elif self.begin >= 0:
             self.finish = end
         else:

@@ -14,7 +14,13 @@ from judges.kinds import KINDS, kinds
 __all__ = ["false_tool", "injection"]
 
 SURE = 0.8
-"""Probability from which a statement counts as one of its kind (`judges.kinds`); at lower ones what a sign says would."""
+"""Probability from which a statement counts as one of its kind (`judges.kinds`)."""
+
+EVIDENCE = 0.9
+"""Probability of being evidence from which its phrases do not count: they stand on a sign."""
+
+FEWEST = 3
+"""Words of a statement; fewer are a heading, such as "Reasoning:" or a table's first row."""
 
 
 def false_tool(chain: ReasoningChain, tools_used: bool = False) -> Fault:
@@ -43,10 +49,7 @@ def false_tool(chain: ReasoningChain, tools_used: bool = False) -> Fault:
     if tools_used:
         return Fault(0.0)
     denied, seen = _patterns()["denied"], _patterns()["evidence"]
-    return _any(
-        chain,
-        lambda said: _used_tool(said) or (_sure(said, "tool") and not denied.search(said) and not seen.search(said)),
-    )
+    return _any(chain, "tool", _used_tool, lambda said: not denied.search(said) and not seen.search(said))
 
 
 def injection(chain: ReasoningChain) -> Fault:
@@ -69,23 +72,29 @@ def injection(chain: ReasoningChain) -> Fault:
         >>> injection(parse_chain("- A road grader on red soil.")).value
         0.0
     """
-    injections = _patterns()["injections"]
-    return _any(chain, lambda said: bool(injections.search(said)) or _sure(said, "injection"))
+    return _any(chain, "injection", lambda said: bool(_patterns()["injections"].search(said)))
 
 
-def _any(chain: ReasoningChain, says: Callable[[str], bool]) -> Fault:
+def _any(
+    chain: ReasoningChain, kind: str, phrased: Callable[[str], bool], may_be: Callable[[str], bool] = bool
+) -> Fault:
+    """Whether a statement or a point is of a kind: by its phrases, or by its wording as a whole if it may be."""
     # In a JSON answer all of it is one statement.
     parts = sorted({*statements(chain.text), *(point.span for point in chain.points)})
-    spans = tuple(span for span in parts if says(chain.text[slice(*span)]))
+    said = [chain.text[slice(*span)] for span in parts]
+    found = kinds(said)
+    likely = found[:, KINDS.index(kind)] >= SURE
+    # What a sign says is evidence, whatever its phrases.
+    evidence = found[:, [KINDS.index("common"), KINDS.index("specific")]].sum(1) >= EVIDENCE
+    spans = tuple(
+        span
+        for span, text, sure, seen in zip(parts, said, likely, evidence, strict=True)
+        if (phrased(text) and not seen) or (sure and len(_WORD.findall(text)) >= FEWEST and may_be(text))
+    )
     return Fault(float(bool(spans)), spans)
 
 
 _WORD = re.compile(r"[^\W\d_]{2,}|[\u2e80-\uffff]|\d+")
-
-
-def _sure(said: str, kind: str) -> bool:
-    """Whether a statement is of a kind; not a heading, such as "Reasoning:" or a table's first row."""
-    return len(_WORD.findall(said)) >= 3 and bool(kinds([said])[0, KINDS.index(kind)] >= SURE)
 
 
 @lru_cache(1)

@@ -13,8 +13,8 @@ import numpy as np
 
 from judges.axioms import AXIOMS
 from judges.chains import Point, ReasoningChain
+from judges.contradiction import in_english
 from judges.evidence import attributes, clauses, content_words, covers, evidence
-from judges.faults import scope_words
 from judges.faults.fault import Fault, supported
 from judges.kinds import KINDS, kinds
 from judges.memo import digest
@@ -40,7 +40,7 @@ PLAIN = frozenset(("blue", "white", "grey", "green", "paved"))
 LIKELY = {"axiom": (0.6, 0.9), "lore": (0.3, 0.7)}
 """Probabilities of a kind (`judges.kinds`) between which a point's value grows from 0 to 1."""
 
-COMMON = 0.75
+COMMON = 0.6
 """Probability of being common from which a point counts as seen in many countries, whatever the bank knows."""
 
 COUNTRIES = 3
@@ -210,8 +210,8 @@ class Contrast:
 
         Such a point names exactly one country, without a hedge, and what it says, places masked, is an axiom, is
         supported >= 1/2 by chains of at least three countries of the bank that are neither the true country nor the
-        one it names, or is with a probability of .75 of the kinds that many countries have (`judges.kinds`). The whole
-        bank is searched, so the reference's text does not matter.
+        one it names (in English), or is with a probability of .6 of the kinds that many countries have
+        (`judges.kinds`). The whole bank is searched, so the reference's text does not matter.
 
         Args:
             chain: the chain.
@@ -232,7 +232,10 @@ class Contrast:
         spans = tuple(
             point.span
             for (point, named), row, axiom, likely in zip(pinned, values, empty, common, strict=True)
-            if axiom >= SUPPORTED or likely >= COMMON or _others(codes, row, {named, country}) >= COUNTRIES
+            if axiom >= SUPPORTED
+            or likely >= COMMON
+            # an encoder takes sentences of a language that it does not know for alike
+            or (in_english(point.text) and _others(codes, row, {named, country}) >= COUNTRIES)
         )
         return Fault(len(spans) / len(chain.points), spans)
 

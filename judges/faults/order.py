@@ -31,8 +31,9 @@ def conclusion_first(chain: ReasoningChain) -> Fault:
 
     A commitment is a statement about this image's location, at country level or finer, that agrees with the conclusion:
     "we are in Peru", "this is Lima", "Answer: Peru", the bare name, or a short statement without evidence that
-    `judges.kinds` takes for one that says where the image is, with a probability of .8. Naming places that a feature supports is none, nor
-    is a continent, a question, or a guess that leaves others open ("could be Peru", "Peru or Bolivia"). With
+    `judges.kinds` takes for one that says where the image is, with a probability of .8. Naming places that a feature
+    supports is none, nor is a continent, a question, or a guess that leaves others open ("could be Peru", "Peru or
+    Bolivia"). With
     :math:`E` the evidence points of the whole text, those inside `<think>` included:
 
     .. math::

@@ -26,6 +26,7 @@ SUBJECTS = (
     r"verdict)(?: here)?(?: is| was| shows| depicts| must be| has to be| comes from)\b",
     r"\b(?:taken|located|captured|photographed|set|shot) (?:in|near|at)\b",
     r"\bmy (?:answer|guess|pick|verdict|first guess|first impression|first thought|gut feeling) (?:is|says?)\b",
+    r"^\W*(?:country|location|place) is\b",
     r"\b(?:answer|location|country|guess|verdict|final answer|prediction|result)\W{0,4}[:=]",
     r"\bi(?:['’]d| would| will|['’]ll)? (?:already |immediately |instantly )?(?:think|believe|guess|say|go with|"
     r"recogni[sz]ed?|place (?:this|it)|put (?:this|it)|am (?:sure|certain|confident)|know)\b",
@@ -145,7 +146,7 @@ DOUBT = (
 
 # A place is named as one that something fits, not as the one.
 SUPPORTS = (
-    r"\b(?:common|typical\w*|usual\w*|fits?|fitting|consistent|match\w*|suggest\w*|points?|indicat\w*|like|similar|"
+    r"\b(?:common|typical\w*|usual\w*|fits?|fitting|consistent|match\w*|suggest\w*|points?|indicat\w*|similar|"
     r"resembl\w*|known|found|seen|also|typisch\w*|passt|passen|wie|üblich|typiques?|comme|fréquente?s?|típic\w*|como|"
     r"común|comum|tipic\w*|come|comune|типичн\w*|как|похож\w*|обычн\w*|khas|seperti|cocok|gibi|tipik|yaygın|zoals|jak|"
     r"typow\w*)\b|らしい|よくある|典型|常见|常見|흔"

@@ -24,11 +24,11 @@ def narrowing(chain: ReasoningChain) -> Fault:
         \text{value} = |\{i < j : b_j \text{ is not wider than } b_i\}| \; / \; |\{i < j\}|
 
     Args:
-        chain: the chain; its conclusion is no point.
+        chain: the chain; its conclusion counts as the last point where only one other names a place.
 
     Returns:
-        The value in [0, 1], 1 = no point is wider than one before it; None where fewer than two points name places. The
-        spans are those of the points that are wider than the one before them.
+        The value in [0, 1], 1 = no point is wider than one before it; None where fewer than two name places. The spans
+        are those of the points that are wider than the one before them.
 
     Example:
         >>> from judges.chains import parse_chain
@@ -40,6 +40,8 @@ def narrowing(chain: ReasoningChain) -> Fault:
     """
     found = [(_breadth(point), point.span) for point in chain.points]
     known = [(BREADTHS.index(breadth), span) for breadth, span in found if breadth]
+    if len(known) == 1 and chain.conclusion and (breadth := breadth_of(find_places(chain.conclusion.text))):
+        known.append((BREADTHS.index(breadth), chain.conclusion.span))
     if len(known) < 2:
         return Fault(None)
     wider = tuple(after[1] for before, after in itertools.pairwise(known) if after[0] < before[0])

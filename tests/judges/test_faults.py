@@ -169,7 +169,9 @@ def test_share_of_pairs_that_do_not_widen():
     of = chain(*bullets(wide, close, middle))
     assert narrowing(of).value == pytest.approx(2 / 3)
     assert shown(narrowing(of), of) == [middle]
-    assert narrowing(chain(*bullets("Red soil.", middle))).value is None
+    assert narrowing(chain(*bullets("Red soil.", middle))).value == 1  # the conclusion is as narrow
+    assert narrowing(chain(*bullets("Red soil.", close), answer="Uganda")).value == 0
+    assert narrowing(chain(*bullets("Red soil.", "Tea."))).value is None
 
 
 def test_contrasts_widen_nothing():

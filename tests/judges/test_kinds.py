@@ -42,7 +42,7 @@ def slow(text):
     buckets = {zlib.crc32(piece.encode("utf-8", "replace")) % 65536 for piece in pieces}
     length = math.sqrt(sum(float(model["rarity"][bucket]) ** 2 for bucket in buckets)) or 1.0
     logits = []
-    for kind in range(7):
+    for kind in range(8):
         total = sum(float(model["rarity"][b]) / length * int(model["weights"][b, kind]) for b in buckets)
         logits.append(total * float(model["scale"]) + float(model["bias"][kind]))
     odds = [math.exp(logit) for logit in logits]
