@@ -5,8 +5,8 @@
 Development: 60 examples a detector, 15 of them by the authors of the detectors and the others by three writers who knew
 the definitions alone, whose errors have been looked at since; each decision threshold is chosen on them (the best F1,
 in the middle of the widest gap). Held out: 20 more a detector, by a writer who knew the definitions alone; the table is
-that of the first run on them, and nothing was changed for them. Generic and stereotype are decided by the point that
-shows them most.
+that of the first run on them, and nothing was changed for them. Generic is decided by the point that shows it most,
+stereotype by what the bank says of the chain or by the point that is most likely lore.
 Generic, misattribution and stereotype are held against a bank of chains of many countries with MiniLM; sufficiency is
 asked of SmolLM2-135M, which tests the mechanics only. Writes ``benchmarks/results/detectors.json`` and ``.md``.
 """
@@ -37,6 +37,7 @@ from judges.faults import (
     restated,
     sufficiency,
 )
+from judges.kinds import KINDS, kinds
 from judges.records import read_records
 from judges.scorers import CausalLMScorer
 
@@ -64,7 +65,8 @@ def detectors(model: str | None) -> dict[str, Detector]:
         return Fault(max(values, default=0.0))
 
     def stereotype(chain: ReasoningChain, row: Row) -> Fault:
-        return Fault(max(contrast.stereotyped([point.text for point in chain.points], row["country"]), default=0.0))
+        lore = kinds([point.text for point in chain.points])[:, KINDS.index("lore")]
+        return Fault(max(contrast.stereotype(chain, row["country"]).value or 0.0, *lore))
 
     return {
         "conclusion_first": lambda chain, row: conclusion_first(chain),

@@ -254,26 +254,14 @@ class Contrast:
             of this image; None without points, or where the bank has no such chain and no point is such a statement.
             The spans are those of the points supported >= 1/2.
         """
-        values = self.stereotyped([point.text for point in chain.points], country)
-        if not values or (country not in self._bank and not any(values)):
+        texts = [point.text for point in chain.points]
+        same = tuple(self._bank.get(country or "", ()))
+        support = [row[0] for row in self._support(texts, [same])]
+        values = np.maximum(support, _likely(texts, "lore")).tolist()
+        if not values or not (same or any(values)):
             return Fault(None)
         spans = tuple(p.span for p, value in zip(chain.points, values, strict=True) if value >= SUPPORTED)
         return Fault(sum(values) / len(values), spans)
-
-    def stereotyped(self, points: Sequence[str], country: str | None) -> list[float]:
-        """How far each point could be written knowing only the country.
-
-        Args:
-            points: N texts.
-            country: as in `stereotype`.
-
-        Returns:
-            N values in [0, 1]: the support by chains of this country in the bank, or how likely the point is about the
-            country in general, whichever is higher.
-        """
-        same = tuple(self._bank.get(country or "", ()))
-        support = [row[0] for row in self._support(points, [same])]
-        return np.maximum(support, _likely(points, "lore")).tolist()
 
     def _support(self, points: Sequence[str], contexts: list[tuple[str, ...]]) -> list[list[float]]:
         """Support of each point by each context, in one call: by what names its colours, materials and sides."""

@@ -40,8 +40,8 @@ def narrowing(chain: ReasoningChain) -> Fault:
     """
     found = [(_breadth(point), point.span) for point in chain.points]
     known = [(BREADTHS.index(breadth), span) for breadth, span in found if breadth]
-    if len(known) == 1 and chain.conclusion and (breadth := breadth_of(find_places(chain.conclusion.text))):
-        known.append((BREADTHS.index(breadth), chain.conclusion.span))
+    if len(known) == 1 and chain.conclusion and (last := breadth_of(find_places(chain.conclusion.text))):
+        known.append((BREADTHS.index(last), chain.conclusion.span))
     if len(known) < 2:
         return Fault(None)
     wider = tuple(after[1] for before, after in itertools.pairwise(known) if after[0] < before[0])
