@@ -129,7 +129,7 @@ class Encoder:
             return torch.zeros(0, model.get_embedding_dimension())
         with isolated(torch.device(model.device), model):
             vectors = model.encode(
-                texts,
+                [text.encode("utf-8", "replace").decode() for text in texts],  # half a surrogate pair
                 batch_size=batch_size,
                 convert_to_tensor=True,
                 normalize_embeddings=True,

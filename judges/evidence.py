@@ -13,6 +13,8 @@ from judges.sentences import words
 __all__ = ["adds_nothing", "clauses", "content_words", "covers", "evidence", "specifics"]
 
 _MASK = "somewhere"
+LONGEST = 1000
+"""Characters of a point in which the clause that names places is looked for: the search is quadratic."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -66,6 +68,8 @@ def evidence(point: str) -> str:
         ('Cars drive on the left.', 'Roofs as in somewhere')
     """
     masked = mask_places(point, _MASK)
+    if len(masked) > LONGEST:
+        return masked
     left = _ATTRIBUTION.sub("", masked).strip(" ,;:")
     return left if len(content_words(left)) >= 2 else masked
 
@@ -136,7 +140,7 @@ def specifics(text: str) -> frozenset[str]:
     text = _NUMBERED.sub("", text)
     quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
     codes = [code for code in _CODE.findall(_QUOTED.sub(" ", text)) if code[0] < "\u2e80"]
-    return frozenset(said.casefold().strip() for said in (*quoted, *codes))
+    return frozenset(said.casefold().strip() for said in (*quoted, *codes)) - {""}
 
 
 _LANGUAGES = _words(

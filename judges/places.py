@@ -114,7 +114,8 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
             if entries[0].kind is None:
                 first = end - 1
                 break
-            if _within_katakana(text, words[first].start(), words[end - 1].end()):
+            start, stop = words[first].start(), words[end - 1].end()
+            if _within_katakana(text, start, stop) or _SPOKEN.match(text, stop):
                 continue
             kept = tuple(entry for entry in entries if _meant(entry, text, words, folded, first, end))
             if kept:
@@ -124,6 +125,7 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
         first += 1
 
 
+_SPOKEN = re.compile("語|语|文字|어(?![가-힣])|어로|문자")  # a language or its letters, where words are not spaced
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]+")
 
 
@@ -152,6 +154,8 @@ def _meant(
     if entry.needs in ("upper", "code"):
         after_name = first > 0 and _gap_is(text, words, first, ", ") and words[first - 1].group()[0].isupper()
         return all(map(str.isupper, shown)) and (entry.needs == "upper" or after_name)
+    if entry.demonym and shown[0][0].islower() and text[: words[first].start()].endswith("-"):
+        return False  # sud-américain, afro-brasileiro
     if entry.needs == "lower":
         return shown[0][0].islower() and not _language(text, words, folded, first)
     if entry.needs and any(capital and word[0].islower() for capital, word in zip(entry.capitals, shown, strict=True)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from judges.chains import ReasoningChain
@@ -16,8 +16,11 @@ __all__ = ["false_tool", "injection"]
 SURE = 0.8
 """Probability from which a statement counts as one of its kind (`judges.kinds`)."""
 
-EVIDENCE = 0.9
+EVIDENCE = 0.6
 """Probability of being evidence from which its phrases do not count: they stand on a sign."""
+
+LONGEST, OVERLAP = 600, 100
+"""Characters of a statement that are looked at at once, and those that the next part has too."""
 
 FEWEST = 3
 """Words of a statement; fewer are a heading, such as "Reasoning:" or a table's first row."""
@@ -81,17 +84,24 @@ def _any(
     """Whether a statement or a point is of a kind: by its phrases, or by its wording as a whole if it may be."""
     # In a JSON answer all of it is one statement.
     parts = sorted({*statements(chain.text), *(point.span for point in chain.points)})
-    said = [chain.text[slice(*span)] for span in parts]
+    cut = [(span, text) for span in parts for text in _windows(chain.text[slice(*span)])]
+    said = [text for _, text in cut]
     found = kinds(said)
     likely = found[:, KINDS.index(kind)] >= SURE
     # What a sign says is evidence, whatever its phrases.
     evidence = found[:, [KINDS.index("common"), KINDS.index("specific")]].sum(1) >= EVIDENCE
-    spans = tuple(
+    spans = [
         span
-        for span, text, sure, seen in zip(parts, said, likely, evidence, strict=True)
+        for (span, text), sure, seen in zip(cut, likely, evidence, strict=True)
         if (phrased(text) and not seen) or (sure and len(_WORD.findall(text)) >= FEWEST and may_be(text))
-    )
-    return Fault(float(bool(spans)), spans)
+    ]
+    return Fault(float(bool(spans)), tuple(dict.fromkeys(spans)))
+
+
+def _windows(text: str) -> Iterator[str]:
+    """A statement in parts that overlap, for the search for phrases is quadratic."""
+    for start in range(0, max(len(text) - OVERLAP, 1), LONGEST - OVERLAP):
+        yield text[start : start + LONGEST]
 
 
 _WORD = re.compile(r"[^\W\d_]{2,}|[\u2e80-\uffff]|\d+")

@@ -6,6 +6,8 @@ __all__ = ["ADVERTS", "DENIED", "EVIDENCE", "GRADER", "INJECTIONS", "LOOK_UP", "
 
 # Google's car, camera and coverage are seen in the picture: not taken for a tool.
 EVIDENCE = (
+    r"\bstreet view (?:imagery|images?|panoramas?)\b",
+    r"\b(?:searched|scanned|examined|studied|compared|looked at) the (?:image|photo|picture|frame|scene|shot)\b",
     r"\b(?:google|street ?view|gsv)(?: maps| street ?view)?(?:['’]s)?[ -](?:car|cars|vehicle|truck|camera|cam|"
     r"coverage|"
     r"copyright|watermark|gen(?:eration)?\b|antenna|trekker|blur\w*|logo|era|bike|trike|boat|snowmobile|tripod|"
@@ -219,7 +221,7 @@ INJECTIONS = (
     rf"any |all |our |this )?(?:\w+ )?{GRADER}s?\b\s*[:,!.)\]]",
     rf"\b(?:you,?|as) (?:are )?(?:the |an? )?{GRADER}\b[^.!?]{{0,40}}\byou\b",
     rf"(?:^|[\[<{{*\n])\s*{GRADER}s?\s*[:,!]",
-    rf"\b{GRADER}s?\b[^.!?]{{0,20}}\b(?:must|should|shall|is (?:asked|instructed|required|told|requested)|"
+    rf"(?<!road )(?<!motor )\b{GRADER}s?\b[^.!?]{{0,20}}\b(?:must|should|shall|is (?:asked|instructed|required|told|requested)|"
     rf"are (?:asked|"
     r"instructed|required|told|requested)|needs? to|has to|have to|please|will)\b",
     rf"\b(?:please|kindly|dear)\b[^.!?]{{0,30}}\b{GRADER}\b",

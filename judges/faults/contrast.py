@@ -203,7 +203,8 @@ class Contrast:
         contexts = [_parts(chain) for chain in self.draw(reference_text, country)]
         values = self._support(points, contexts)
         empty = axiomatic(points, self.scorer, self.axioms)
-        return [max(sum(row) / max(len(row), 1), axiom) for row, axiom in zip(values, empty, strict=True)]
+        means = [sum(row) / max(len(row), 1) for row in values]
+        return [axiom if math.isnan(axiom) else max(mean, axiom) for mean, axiom in zip(means, empty, strict=True)]
 
     def misattribution(self, chain: ReasoningChain, reference_text: str = "", country: str | None = None) -> Fault:
         """The share of points that pin on one country what is seen in many.
@@ -257,7 +258,7 @@ class Contrast:
         texts = [point.text for point in chain.points]
         same = tuple(self._bank.get(country or "", ()))
         support = [row[0] for row in self._support(texts, [same])]
-        values = np.maximum(support, _likely(texts, "lore")).tolist()
+        values = np.fmax(support, _likely(texts, "lore")).tolist()  # a blank point has no support
         if not values or not (same or any(values)):
             return Fault(None)
         spans = tuple(p.span for p, value in zip(chain.points, values, strict=True) if value >= SUPPORTED)

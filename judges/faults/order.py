@@ -71,7 +71,7 @@ def conclusion_first(chain: ReasoningChain) -> Fault:
     after = 0
     for start, text in _evidence(chain, bare):
         said = content_words(mask_places(text, " "))
-        if start < first.at:
+        if start <= first.at:  # a last point may hold the conclusion
             before.append(said)
         elif not any(len(said & other) >= SAME_WORDS * len(said) for other in before):
             after += 1

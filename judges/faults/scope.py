@@ -24,11 +24,12 @@ def narrowing(chain: ReasoningChain) -> Fault:
         \text{value} = |\{i < j : b_j \text{ is not wider than } b_i\}| \; / \; |\{i < j\}|
 
     Args:
-        chain: the chain; its conclusion counts as the last point where only one other names a place.
+        chain: the chain; its conclusion is no point.
 
     Returns:
-        The value in [0, 1], 1 = no point is wider than one before it; None where fewer than two name places. The spans
-        are those of the points that are wider than the one before them.
+        The value in [0, 1], 1 = no point is wider than one before it. Where a single point names a place, 1 if the
+        conclusion is not wider, else None, as where none does. The spans are those of the points that are wider than
+        the one before them.
 
     Example:
         >>> from judges.chains import parse_chain
@@ -40,8 +41,9 @@ def narrowing(chain: ReasoningChain) -> Fault:
     """
     found = [(_breadth(point), point.span) for point in chain.points]
     known = [(BREADTHS.index(breadth), span) for breadth, span in found if breadth]
-    if len(known) == 1 and chain.conclusion and (last := breadth_of(find_places(chain.conclusion.text))):
-        known.append((BREADTHS.index(last), chain.conclusion.span))
+    last = breadth_of(find_places(chain.conclusion.text)) if chain.conclusion else None
+    if len(known) == 1 and last and BREADTHS.index(last) >= known[0][0]:
+        return Fault(1.0)
     if len(known) < 2:
         return Fault(None)
     wider = tuple(after[1] for before, after in itertools.pairwise(known) if after[0] < before[0])
