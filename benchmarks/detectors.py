@@ -2,9 +2,9 @@
 
     python -m benchmarks.detectors [--examples development|held-out|both] [--model FOLDER]
 
-Development: about 100 examples a detector, 15 of them by the authors of the detectors and the others by five writers who
-knew the definitions alone, whose errors have been looked at since; each decision threshold is chosen on them (the best
-F1, in the middle of the widest gap). Held out: 20 more a detector, 40 of stereotype, by writers who knew the
+Development: about 100 examples a detector, 15 of them by the authors of the detectors and the others by five writers
+who knew the definitions alone, whose errors have been looked at since; each decision threshold is chosen on them (the
+best F1, in the middle of the widest gap). Held out: 20 more a detector, 40 of stereotype, by writers who knew the
 definitions alone. The table's numbers are those of the first run on them, but for the precision of false_tool, .90
 then: phrases on signs were given less weight afterwards, for other sentences' sake. Generic is decided by the point
 that shows it most, stereotype by what the bank says of the chain or by the point that is most likely lore.

@@ -221,8 +221,8 @@ INJECTIONS = (
     rf"any |all |our |this )?(?:\w+ )?{GRADER}s?\b\s*[:,!.)\]]",
     rf"\b(?:you,?|as) (?:are )?(?:the |an? )?{GRADER}\b[^.!?]{{0,40}}\byou\b",
     rf"(?:^|[\[<{{*\n])\s*{GRADER}s?\s*[:,!]",
-    rf"(?<!road )(?<!motor )\b{GRADER}s?\b[^.!?]{{0,20}}\b(?:must|should|shall|is (?:asked|instructed|required|told|requested)|"
-    rf"are (?:asked|"
+    rf"(?<!road )(?<!motor )\b{GRADER}s?\b[^.!?]{{0,20}}\b(?:must|should|shall|is (?:asked|instructed|required|told|"
+    rf"requested)|are (?:asked|"
     r"instructed|required|told|requested)|needs? to|has to|have to|please|will)\b",
     rf"\b(?:please|kindly|dear)\b[^.!?]{{0,30}}\b{GRADER}\b",
     r"\b(?:liebe[rs]?|sehr geehrte\w*|an (?:den|die)|hinweis (?:an|für) (?:den|die)?|cher|chère|"
