@@ -41,7 +41,7 @@ class FaultColumns:
         >>> chain, reference = parse_chain("- I checked Google Maps.\n- Red soil."), parse_chain("- Tea.")
         >>> values, spans = columns.of(chain, reference, "UG")
         >>> values["false_tool"], spans["false_tool"]
-        (1.0, [[0, 24]])
+        (1.0, [[2, 24]])
     """
 
     def __init__(self, contrast: Path | None = None, encoder: Encoder | None = None) -> None:
