@@ -104,3 +104,9 @@ def test_experts_write_evidence():
     assert (found[:, KINDS.index("injection")] < 0.9).all()
     evidence = found[:, [KINDS.index("common"), KINDS.index("specific")]].sum(1)
     assert np.mean(evidence > 0.5) > 0.85
+
+
+def test_what_is_no_list_of_strings_is_refused():
+    for wrong in ("Red soil.", [None], [b"soil"]):
+        with pytest.raises(TypeError, match="Expected `texts` to be a sequence of strings"):
+            kinds(wrong)
