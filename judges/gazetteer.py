@@ -23,7 +23,7 @@ WORD = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W\d_{_UNSPACED}]|[{_
 
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
 _LARGE = ("AU", "CA", "US")  # countries whose states are known better than the cities of that name
-_LOCALES = ("de", "fr", "es", "pt", "it", "nl", "ru", "ja", "ko", "zh_CN", "zh_TW", "ar")
+_LOCALES = ("de", "fr", "es", "pt", "it", "nl", "pl", "ru", "tr", "id", "ja", "ko", "zh_CN", "zh_TW", "ar")
 
 
 class Entry(NamedTuple):

@@ -41,6 +41,7 @@ def named(text):
         ("panneaux en français, letreros en español, la lengua portuguesa", ""),
         ("замбийские номера", "замбийские=ZM"),
         ("Indiana, USA", "Indiana=US; USA=US"),
+        ("W Polsce? Polska. Azerbaycan, Jepang; mısır tarlası", "Polska=PL; Azerbaycan=AZ; Jepang=JP"),
         # short names within longer Japanese words
         ("青い絵タイル、タイヤ、マリーナ", ""),
         ("タイの文字、ペルー", "タイ=TH; ペルー=PE"),
