@@ -2,9 +2,10 @@
 
     python -m benchmarks.kinds [--fit]
 
-`tests/judges/data/statements.jsonl` holds statements of six kinds by several writers, each of whom knew the kinds and
-none of the others' lines. Each writer's statements are judged by a model fitted to those of all others; the table says
-how many of a kind are found and how many found are of that kind. `--fit` fits to all of them and writes
+`tests/judges/data/statements.jsonl` holds statements of eight kinds by 21 writers, each of whom knew the kinds and
+none of the others' lines, and under number 22 sentences of the test banks whose kind readers told. Each writer's
+statements are judged by a model fitted to those of all others; the table says how many of a kind are found and how many
+found are of that kind. `--fit` fits to all of them and writes
 ``judges/data/kinds.npz``. Needs scikit-learn, which sentence-transformers brings.
 """
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from judges.places import mask_places
 
-__all__ = ["KINDS", "features", "kinds"]
+__all__ = ["KINDS", "features", "kinds", "length"]
 
 KINDS = ("axiom", "common", "injection", "lore", "place", "remark", "specific", "tool")
 """True of any photo; evidence that many countries have; words to whoever grades; lore about a country; a place without
@@ -25,6 +25,7 @@ REMEMBERED = 2000  # characters; results of longer texts are not kept
 _LENGTHS = range(2, 6)  # characters of a piece
 _TAG = re.compile(r"</?\w+>")
 _WORD = re.compile(r"\w+|[^\w\s]")
+_COUNTED = re.compile(r"(?=\w)[\u2e80-\uffff]|[^\W\d_]{2,}|\d+")
 
 
 def kinds(texts: Sequence[str]) -> np.ndarray:
@@ -35,7 +36,7 @@ def kinds(texts: Sequence[str]) -> np.ndarray:
     .. math::
         p = \mathrm{softmax}(W x + b)
 
-    W and b are fitted to statements in twenty languages, written by hand for each kind; ``python -m benchmarks.kinds``
+    W and b are fitted to statements in twenty languages, most of them written for it; ``python -m benchmarks.kinds``
     shows how well it tells those of one writer after learning from the others. Every place counts as the same word. It
     knows how such statements are written, not what is true of the photo or rare in the world.
 
@@ -81,6 +82,20 @@ def features(text: str) -> list[int]:
         padded = f" {word} "
         pieces.update(padded[i : i + n] for n in _LENGTHS for i in range(len(padded) - n + 1))
     return sorted({zlib.crc32(piece.encode("utf-8", "replace")) % BUCKETS for piece in pieces})
+
+
+def length(text: str) -> int:
+    """How many words and numbers a text has, characters where words are not spaced; a heading has one or two.
+
+    Args:
+        text: a statement.
+
+    Example:
+        >>> from judges.kinds import length
+        >>> length("| Clue | Meaning |"), length("The sky is blue."), length("...")
+        (2, 4, 0)
+    """
+    return len(_COUNTED.findall(text))
 
 
 @lru_cache(1)

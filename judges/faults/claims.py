@@ -9,7 +9,7 @@ from functools import lru_cache
 from judges.chains import ReasoningChain
 from judges.faults import claims_words
 from judges.faults.fault import Fault, statements
-from judges.kinds import KINDS, kinds
+from judges.kinds import KINDS, kinds, length
 
 __all__ = ["false_tool", "injection"]
 
@@ -93,7 +93,7 @@ def _any(
     spans = [
         span
         for (span, text), sure, seen in zip(cut, likely, evidence, strict=True)
-        if (phrased(text) and not seen) or (sure and len(_WORD.findall(text)) >= FEWEST and may_be(text))
+        if (phrased(text) and not seen) or (sure and length(text) >= FEWEST and may_be(text))
     ]
     shortest = [one for one in dict.fromkeys(spans) if not any(one != other and _within(other, one) for other in spans)]
     return Fault(float(bool(shortest)), tuple(shortest))
@@ -107,9 +107,6 @@ def _windows(text: str) -> Iterator[str]:
     """A statement in parts that overlap, for the search for phrases is quadratic."""
     for start in range(0, max(len(text) - OVERLAP, 1), LONGEST - OVERLAP):
         yield text[start : start + LONGEST]
-
-
-_WORD = re.compile(r"[^\W\d_]{2,}|[\u2e80-\uffff]|\d+")
 
 
 @lru_cache(1)

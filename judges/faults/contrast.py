@@ -16,7 +16,7 @@ from judges.chains import Point, ReasoningChain
 from judges.contradiction import in_english
 from judges.evidence import attributes, clauses, content_words, covers, evidence
 from judges.faults.fault import Fault, supported
-from judges.kinds import KINDS, kinds
+from judges.kinds import KINDS, kinds, length
 from judges.memo import digest
 from judges.places import country_code, mask_places
 from judges.records import Record, read_records
@@ -83,7 +83,7 @@ def _likely(texts: Sequence[str], kind: str) -> np.ndarray:
     """From 0, where a text is hardly of a kind, to 1, where it very likely is."""
     low, high = LIKELY[kind]
     clipped: np.ndarray = ((kinds(texts)[:, KINDS.index(kind)] - low) / (high - low)).clip(0, 1)
-    return clipped
+    return np.where([length(text) > 1 for text in texts], clipped, 0.0)  # a single word is worded as nothing
 
 
 def _own_words(text: str, known: frozenset[str]) -> bool:

@@ -18,6 +18,7 @@ RULES = {
     "alternatives": (alternatives, 0.25),
 }
 FAULTS = ("conclusion_first", "false_tool", "injection")
+PARTS = {"detectors_own": 15, "detectors": 15, "detectors_later": 55}
 DATA = Path(__file__).parent / "data"
 POINTS = ["Red soil.", "Tea fields on the hills.", "A prefix U on plates.", "Tin roofs."]
 
@@ -34,20 +35,19 @@ def shown(fault, of):
     return [of.text[slice(*span)] for span in fault.spans]
 
 
-@pytest.mark.parametrize("part", ["detectors_own", "detectors", "detectors_later"])
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", RULES)
 def test_examples(name, part):
     detect, cut = RULES[name]
     rows = [json.loads(line) for line in (DATA / f"{part}.jsonl").read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if row["detector"] == name]
-    assert len(rows) >= 15
+    assert len(rows) == PARTS[part]
     said = [(detect(parse_chain(row["text"])).value or 0) > cut for row in rows]
     hits = sum(one and row["label"] for one, row in zip(said, rows, strict=True))
     precision, recall = hits / sum(said), hits / sum(row["label"] for row in rows)
     for row, one in zip(rows, said, strict=True):
-        if (
-            one and row["label"] and row["span"] and name in FAULTS
-        ):  # what is found is what the author of the example meant
+        # What is found is what the author of the example meant; later authors marked virtues elsewhere.
+        if one and row["label"] and row["span"] and (name in FAULTS or part != "detectors_later"):
             begin = row["text"].index(row["span"])
             spans = detect(parse_chain(row["text"])).spans
             assert any(start < begin + len(row["span"]) and begin < end for start, end in spans)

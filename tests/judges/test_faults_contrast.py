@@ -63,7 +63,7 @@ def test_axioms_are_generic_whatever_was_drawn():
 def test_particular_points_are_no_axioms(real):
     said = ["Las casas llevan tejuelas de madera.", "骑楼下有人行走。", "Çatılarda güneş enerjili su ısıtıcıları var.",
             "Utility poles have a yellow and black wrap.", "Wooden houses clad in rounded shingles."]  # fmt: skip
-    assert max(axiomatic(said, real.scorer)) < 0.3
+    assert max(axiomatic(said, real.scorer)) == 0
 
 
 def test_experts_are_not_generic_and_models_are(real):

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judges.kinds import KINDS, features, kinds
+from benchmarks import kinds as fit
+from judges.kinds import KINDS, features, kinds, length
 from judges.places import mask_places
 from judges.records import read_records
 
@@ -36,14 +37,14 @@ def slow(text):
     for i in range(len(words) - 1):
         pieces.append(words[i] + "  " + words[i + 1])
     for word in words:
-        for length in (2, 3, 4, 5):
-            for start in range(len(word) + 3 - length):
-                pieces.append(f" {word} "[start : start + length])
+        for size in (2, 3, 4, 5):
+            for start in range(len(word) + 3 - size):
+                pieces.append(f" {word} "[start : start + size])
     buckets = {zlib.crc32(piece.encode("utf-8", "replace")) % 65536 for piece in pieces}
-    length = math.sqrt(sum(float(model["rarity"][bucket]) ** 2 for bucket in buckets)) or 1.0
+    norm = math.sqrt(sum(float(model["rarity"][bucket]) ** 2 for bucket in buckets)) or 1.0
     logits = []
     for kind in range(8):
-        total = sum(float(model["rarity"][b]) / length * int(model["weights"][b, kind]) for b in buckets)
+        total = sum(float(model["rarity"][b]) / norm * int(model["weights"][b, kind]) for b in buckets)
         logits.append(total * float(model["scale"]) + float(model["bias"][kind]))
     odds = [math.exp(logit) for logit in logits]
     return [one / sum(odds) for one in odds]
@@ -83,6 +84,17 @@ def test_features_are_distinct_buckets():
 def test_statements_are_of_their_kinds():
     right = kinds([row["text"] for row in ROWS]).argmax(1) == [KINDS.index(row["kind"]) for row in ROWS]
     assert right.mean() > 0.97  # those that it was fitted to
+
+
+def test_the_model_is_that_of_the_statements():
+    with np.load(Path(sys.modules["judges.kinds"].__file__).parent / "data" / "kinds.npz") as saved:
+        np.testing.assert_array_equal(
+            saved["rarity"], fit.rarity(fit.pieces([row["text"] for row in ROWS])).astype(np.float16)
+        )
+
+
+def test_words_and_characters_are_counted():
+    assert [length(text) for text in ("", "...", "R0", "Red soil.", "路边有树", "a b 12")] == [0, 0, 1, 2, 4, 1]
 
 
 def test_axioms_in_ten_languages():
