@@ -48,7 +48,13 @@ from judges.scorers import CausalLMScorer
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests" / "judges" / "data"
 EXAMPLES = {
-    "development": ("detectors_own.jsonl", "detectors.jsonl", "detectors_more.jsonl", "detectors_later.jsonl"),
+    "development": (
+        "detectors_own.jsonl",
+        "detectors.jsonl",
+        "detectors_more.jsonl",
+        "detectors_later.jsonl",
+        "detectors_restated.jsonl",
+    ),
     "held-out": ("detectors_held_out.jsonl",),
 }
 BANKS = ("bank.jsonl", "bank_models.jsonl")

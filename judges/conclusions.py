@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from judges.countries import country_code
+from judges.evidence import specifics
+from judges.glossary import language, understand
 from judges.json_answers import Fragment
+from judges.kinds import KINDS, kinds
 from judges.places import Place, find_places, mask_places
 from judges.sentences import NO_EVIDENCE, mentions, words
 
@@ -122,7 +125,7 @@ def says_where(said: str) -> bool:
     says = _CONCLUDES.search(said) or (
         not _USUAL.search(said) and (_IS_HERE.search(said) or _places_first(said, named))
     )
-    return bool(named and (says or nothing_left(said)) and not REFUSAL.search(said))
+    return bool(named and (says or nothing_left(said) or _shows_nothing(said)) and not REFUSAL.search(said))
 
 
 def _leads(said: str) -> bool:
@@ -175,6 +178,23 @@ def nothing_left(text: str) -> bool:
     return len(left) <= 12 and find_places(text) != () and set(words()["filler"]).issuperset(left)
 
 
+def _shows_nothing(text: str) -> bool:
+    """Whether a text that names a place says where this is, and no clue: "All this fits the coast of Peru"."""
+    if specifics(text) or _USUAL.search(text) or any(name in EVIDENCE for name, _, _ in mentions(text)):
+        return False
+    told = understand(mask_places(text, " "), language([text]))
+    shows = any(word.concepts and not any(map(_WHEREABOUTS.match, word.concepts)) for word in told)
+    known = all(word.concepts for word in told)
+    country = any(place.kind == "country" for place in find_places(text))
+    bounds = [0.86 if country else 1.0, 1.0 if shows else 0.15 if known else 0.6]
+    return bool(kinds([text])[0, _PLACE] >= min(bounds))
+
+
+def says_again(text: str, country: str) -> bool:
+    """Whether a text says where this is, in the country of the conclusion, and shows nothing: "So it is Peru"."""
+    return any(place.countries == (country,) for place in find_places(text)) and _shows_nothing(text)
+
+
 def only_concludes(text: str) -> bool:
     """Whether a text says that this is a place, and nothing else: "So it's Poland"; not "Typical of Poland"."""
     says = _CONCLUDES.search(text) or _IS_HERE.search(text)
@@ -187,6 +207,11 @@ def is_place(text: str) -> bool:
 
 
 _OPTIONS = re.compile(r"\b(?:or|oder|ou|o|oppure|of)\b|\bили\b|或|または|أو", re.IGNORECASE)
+_PLACE = KINDS.index("place")
+_WHEREABOUTS = re.compile(
+    r"(?:place|size|num)\.|build\.(?:town|village|suburb)|own\.lead$|"
+    r"land\.(?:coast|island|mountain|hill|plateau|valley|plain|desert|savanna|steppe|river|lake|horizon)"
+)
 _INSTEAD = re.compile(
     r"\b(?:rather than|instead of|as opposed to|not|unlike|although|though|but|over|statt|nicht|plutôt que|en vez de|"
     r"não|а не)\b|而不是|ではなく",
@@ -216,7 +241,7 @@ def _read(text: str, parts: Sequence[Fragment]) -> Conclusion:
     single = [place for place in find_places(decided) if len(place.countries) == 1]
     bare = (country_code(part.text.strip(" .")) for part in parts)  # a code says something where it stands alone
     country = single[0].countries[0] if single else next(filter(None, bare), None)
-    others = [place for place in single if place.countries[0] != country]
+    others = [place for place in single if place.countries[0] != country and place.kind == single[0].kind]
     if others and _OPTIONS.search(decided, single[0].span[1], others[-1].span[0]):
         country = None  # one of several
     place = next((one.text for kind in ("city", "region") for one in single if one.kind == kind), None)

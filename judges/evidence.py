@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from judges.contradiction import in_english
 from judges.opposites import ATTRIBUTES, COPULA_WORDS, SIDES, STOP_WORDS, VERBS
 from judges.places import mask_places
 from judges.sentences import words
 
-__all__ = ["adds_nothing", "clauses", "content_words", "covers", "evidence", "specifics"]
+__all__ = ["clauses", "content_words", "covers", "evidence", "specifics", "without_quotes"]
 
 _MASK = "somewhere"
 LONGEST = 1000
@@ -123,7 +122,21 @@ _QUOTED = re.compile(
 _CODE = re.compile(r"\b(?:[^\W\d_a-zà-ÿ]{2,}|\w*\d\w*)\b")
 
 
-_NUMBERED = re.compile(r"^\W*\d+\s*[.:)|]\s")
+_NUMBERED = re.compile(r"^\W*(?:\d+\s*[.:)|]\s|[一二三四五六七八九十]+[、.:.:])")
+
+
+def without_quotes(text: str) -> str:
+    """A text without what it quotes, and without a number at its beginning that only counts.
+
+    Args:
+        text: a point as it was written.
+
+    Example:
+        >>> from judges.evidence import without_quotes
+        >>> without_quotes("2. A sign says 'Nasi Goreng'")
+        'A sign says  '
+    """
+    return _QUOTED.sub(" ", _NUMBERED.sub("", text))
 
 
 def specifics(text: str) -> frozenset[str]:
@@ -173,29 +186,6 @@ def covers(context: str, statement: str) -> bool:
     return all(
         any(aspect == other and values & theirs for other, theirs in said) for aspect, values in attributes(statement)
     )
-
-
-def adds_nothing(statement: str, earlier: str) -> bool:
-    """Whether a statement that is similar to an earlier one says nothing of its own.
-
-    In English its colours, materials, sides and languages tell, the words are free to differ. In other languages, for
-    which an encoder's similarity says little, three quarters of the words must be there.
-
-    Args:
-        statement: a point, or its `evidence`.
-        earlier: the point that it may restate.
-
-    Example:
-        >>> from judges.evidence import adds_nothing
-        >>> adds_nothing("Cars have yellow plates.", "The plates are yellow, the letters black.")
-        True
-        >>> adds_nothing("Die Masten sind aus Holz.", "Die Häuser sind aus Holz.")
-        False
-    """
-    if in_english(statement) and in_english(earlier):
-        return covers(earlier, statement)
-    said = content_words(statement)
-    return len(said & content_words(earlier)) >= 0.75 * max(len(said), 1)
 
 
 @lru_cache(1 << 14)

@@ -24,6 +24,30 @@ WORD = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W\d_{_UNSPACED}]|[{_
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
 _LARGE = ("AU", "CA", "US")  # countries whose states are known better than the cities of that name
 _LOCALES = ("de", "fr", "es", "pt", "it", "nl", "pl", "ru", "tr", "id", "ja", "ko", "zh_CN", "zh_TW", "ar")
+_MORE_LOCALES = (  # where a short name is rather a word
+    *(
+        "cs",
+        "sv",
+        "uk",
+        "el",
+        "hu",
+        "fi",
+        "ro",
+        "bg",
+        "sr",
+        "hr",
+        "sl",
+        "sk",
+        "da",
+        "nb_NO",
+        "lt",
+        "lv",
+        "et",
+        "ka",
+        "hy",
+    ),
+    *("he", "hi", "be", "mk", "kk", "az", "ms"),
+)
 
 
 class Entry(NamedTuple):
@@ -222,11 +246,11 @@ def _translations() -> list[tuple[str, str]]:
     for country in pycountry.countries:
         theirs = lookup(country.alpha_2).info().get("translations") or {}
         found += [(name, country.alpha_2) for name in theirs.values() if name and name not in dropped]
-    for locale in _LOCALES:
+    for locale in (*_LOCALES, *_MORE_LOCALES):
         translate = gettext.translation("iso3166-1", pycountry.LOCALES_DIR, languages=[locale]).gettext
         for country in pycountry.countries:
             name = translate(getattr(country, "common_name", country.name))
-            if name not in dropped:
+            if name not in dropped and (locale in _LOCALES or len(name) > 3):
                 found.append((name, country.alpha_2))
                 if locale == "de" and name[-1] not in "sxz":
                     found.append((f"{name}s", country.alpha_2))  # the genitive: die Häuser Deutschlands

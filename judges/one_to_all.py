@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from judges.chains import ReasoningChain, mark_restated, parse_chain
+from judges.chains import ReasoningChain, mark_restated, parse_chain, told
 from judges.embeddings import Encoder
-from judges.evidence import evidence
 from judges.pairing import Side, compare
 from judges.results import ChainScores
 from judges.scorers.contract import Scorer
@@ -136,7 +135,7 @@ class OneToAllJudge:
             return list(chains)
         if not isinstance(self.similarity, Encoder):
             return [mark_restated(chain, self.similarity) for chain in chains]
-        texts = {evidence(point.text) for chain in chains for point in chain.points if not point.restated}
+        texts = {text for chain in chains for said in told(chain) for text in (said.evidence, said.gloss)}
         self.similarity.encode(sorted(texts))  # in one batch; what follows is remembered
         encoder = self.similarity
         return [mark_restated(chain, lambda a, b: encoder.similarity(a, b).numpy()) for chain in chains]

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judges import parse_chain
-from judges.chains import BREADTHS, CATEGORIES, ReasoningChain, mark_restated, sentences
+from judges.chains import BREADTHS, CATEGORIES, RELATED, ReasoningChain, mark_restated, sentences
 
 POINTS = ["Red soil.", "Drives on the left."]
 
@@ -172,20 +172,23 @@ def test_restatements():
 
 
 def test_restatements_by_similarity():
-    chain = ReasoningChain.of(["a", "b", "B", "c", "a"])
+    texts = ["Red soil.", "Wooden poles.", "wooden poles", "Poles of timber.", "Red soil!"]
+    chain = ReasoningChain.of(texts)
     assert [point.restated for point in chain.points] == [False, False, True, False, True]
     asked = []
 
     def similarity(left, right):
         asked.append(left)
         cosine = np.eye(len(left))
-        cosine[1, 0] = 0.54
-        cosine[2, 1] = 0.55
+        cosine[1, 0], cosine[2, 1] = RELATED, related
         return cosine
 
-    marked = mark_restated(chain, similarity)
-    assert asked == [["a", "b", "c"]]  # what is marked already is not asked for
-    assert [point.restated for point in marked.points] == [False, False, True, True, True]
+    for cosine_of_poles, again in ((RELATED - 0.01, False), (RELATED, True)):
+        related = cosine_of_poles
+        marked = mark_restated(chain, similarity)
+        assert [point.restated for point in marked.points] == [False, False, True, again, True]
+    # what is marked already is not asked for; glosses after the texts
+    assert asked[:2] == [[texts[0], texts[1], texts[3]], ["red soil", "wood utility pole", "utility pole wood"]]
     assert chain.points[3].restated is False
     assert mark_restated(ReasoningChain.of(["a"]), similarity).points[0].restated is False
 

@@ -55,6 +55,20 @@ def test_support_is_no_conclusion(last):
         ("The Faroe Islands, likely on Streymoy.", "FO"),
         ("I would go for central Serbia.", "RS"),
         ("Answer: UG", "UG"),
+        ("This brings me to Benin, in the south near Cotonou.", "BJ"),
+        ("From all of it: Peru, the coast.", "PE"),
+        ("It all fits Slovakia, the Orava region.", "SK"),
+        ("It should be Togo, around Kara.", "TG"),
+        ("Also: Österreich, am Rand des Waldviertels.", "AT"),
+        ("Závěr: Česko, Vysočina.", "CZ"),
+        ("Висновок: Україна, Львівська область.", "UA"),
+        ("Slutsats: Sverige, Norrland.", "SE"),
+        ("Συμπέρασμα: Ελλάδα.", "GR"),
+        ("Johtopäätös: Suomi, Kainuu.", "FI"),
+        ("Következtetés: Magyarország.", "HU"),
+        ("Вывод: Нигерия.", "NG"),
+        ("结论:中国澳门。", "MO"),
+        ("Conclusion: Uruguay, the department of Florida or Durazno.", "UY"),
     ],
 )
 def test_a_name_with_remarks_below_a_list_is_the_conclusion(last, country):
@@ -123,3 +137,20 @@ def test_first_sentences_that_are_points(text):
 def test_a_conclusion_with_a_country_goes_before_one_without():
     chain = parse_chain("Answer: Kenya\n\n- Red soil\n\nConclusion: it was hard")
     assert (concluded(chain), said(chain)) == ("KE", ["Red soil"])
+
+
+@pytest.mark.parametrize(
+    ("point", "again"),
+    [
+        ("So the place is Peru.", True),
+        ("All this happens on the coast of Peru.", True),
+        ("What we see looks like a Peruvian town.", True),
+        ("The bus goes to Peru.", False),
+        ("Plates of Peru.", False),
+        ("The road signs name Lima, Peru.", False),
+        ("This sign reads 'Peru'.", False),
+    ],
+)
+def test_a_point_that_says_the_conclusion_is_restated(point, again):
+    chain = parse_chain(f"- Red soil.\n- {point}\n- Wooden poles.\n\nConclusion: Peru")
+    assert [one.restated for one in chain.points] == [False, again, False]

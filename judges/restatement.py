@@ -1,0 +1,246 @@
+"""Whether a point says an earlier one again in other words, by the words that the two share and lack."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from judges.contradiction import contradiction
+from judges.evidence import evidence, specifics, without_quotes
+from judges.glossary import ASPECTS, Word, gloss, understand, wider
+from judges.places import find_places, mask_places
+
+__all__ = ["FEATURES", "SURE", "Said", "adds_nothing", "compared", "rarities", "restates"]
+
+FEATURES = ("shared", "missing", "cosine", "cosine of the glosses", "quoted", "contradicted", "letters")
+SURE = 0.5
+"""What `restates` must reach for a point to count as restated."""
+
+_UNKNOWN, _RAREST = 4.5, 6.0  # rarity of a word that the glossary lacks, and of a concept that no statement had
+_CHARACTER = 1.5  # and of a single Chinese character, which can be a part of many words
+_STEM = 4  # letters that two unknown words must share from the start
+_MASK = " "
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a point says, as far as it is told from its words.
+
+    Args:
+        text: the point.
+        words: those that say something, places left out.
+        places: the names in it, casefolded.
+        specifics: what it quotes, its numbers and codes.
+        pieces: how often it has which three or four letters in a row.
+
+    Example:
+        >>> from judges.restatement import Said
+        >>> said = Said.of("Timber poles as in Kenya.", "en")
+        >>> said.gloss, sorted(said.places)
+        ('wood utility pole', ['kenya'])
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    places: frozenset[str]
+    specifics: frozenset[str]
+    pieces: Counter[str]
+
+    @classmethod
+    def of(cls, text: str, language: str | None) -> Said:
+        """Read a point.
+
+        Args:
+            text: the point.
+            language: of the glossary; None: its words are compared as they are.
+
+        Example:
+            >>> from judges.restatement import Said
+            >>> [word.text for word in Said.of("The poles are made of timber.", "en").words]
+            ['poles', 'timber']
+        """
+        return _read(text, language)
+
+    @property
+    def evidence(self) -> str:
+        """The point without its places and what is said of them."""
+        return evidence(self.text)
+
+    @property
+    def gloss(self) -> str:
+        """Its words in English."""
+        return gloss(self.words)
+
+
+@lru_cache(1 << 13)
+def _read(text: str, language: str | None) -> Said:
+    masked = mask_places(without_quotes(text), _MASK)
+    joined = f" {' '.join(''.join(c if c.isalnum() else ' ' for c in masked.casefold()).split())} "
+    pieces = Counter(joined[i : i + n] for n in (3, 4) for i in range(len(joined) - n + 1))
+    places = frozenset(text[slice(*place.span)].casefold() for place in find_places(text))
+    words = {
+        word.concepts or word.text: word for word in understand(masked, language)
+    }  # what is said twice counts once
+    return Said(text, tuple(words.values()), places, specifics(text), pieces)
+
+
+def compared(later: Said, earlier: Said, cosine: float, of_glosses: float) -> tuple[float, ...]:
+    """What tells whether a point restates an earlier one; `FEATURES` names the numbers.
+
+    Args:
+        later: the point that may say it again.
+        earlier: the point before it.
+        cosine: of the two texts, places masked.
+        of_glosses: of their glosses.
+
+    Returns:
+        log(1 + the rarity in sum) of the words of the later point that the earlier one has too, or has more exactly,
+        and of those that it lacks (words that the glossary lacks left out); the two cosines; how many quotes, numbers
+        and codes the later one adds, at most two; whether the two contradict each other; the cosine of their pieces.
+
+    Example:
+        >>> from judges.restatement import FEATURES, Said, compared
+        >>> poles, timber = (Said.of(text, "en") for text in ("Wooden poles with two arms", "The poles are of timber"))
+        >>> compared(timber, poles, 0.6, 0.8)[FEATURES.index("missing")]
+        0.0
+    """
+    shared, lacks = _words_shared(later, earlier)
+    return (
+        math.log1p(shared),
+        math.log1p(sum(_rarity(word) for word in lacks if word.concepts)),
+        cosine,
+        of_glosses,
+        min(len(later.specifics - earlier.specifics), 2),
+        contradiction(later.evidence, earlier.evidence) is not None,
+        _cosine(later.pieces, earlier.pieces),
+    )
+
+
+def _words_shared(later: Said, earlier: Said) -> tuple[float, list[Word]]:
+    """How rare the words are that both have, and those that only the later point has."""
+    shared = [max((_shared(word, other) for other in earlier.words), default=0.0) for word in later.words]
+    return sum(shared), [word for word, there in zip(later.words, shared, strict=True) if not there]
+
+
+def adds_nothing(later: Said, earlier: Said) -> bool:
+    """Whether a point has only words, places, quotes and numbers of an earlier one.
+
+    Nor may it have a colour, material, side, size, shape or number where the earlier one has none or another.
+
+    Args:
+        later: the point.
+        earlier: that it is held against.
+
+    Example:
+        >>> from judges.restatement import Said, adds_nothing
+        >>> poles, timber = (Said.of(text, "en") for text in ("Wooden poles with two arms", "The poles are of timber"))
+        >>> adds_nothing(timber, poles), adds_nothing(poles, timber)
+        (True, False)
+    """
+    shared, lacks = _words_shared(later, earlier)
+    if not shared or lacks or later.specifics - earlier.specifics or later.places - earlier.places:
+        return False
+    theirs = _concepts(earlier).union(*map(wider, _concepts(earlier)))
+    for aspect in ASPECTS:
+        mine = {concept for concept in _concepts(later) if concept.startswith(aspect)}
+        if mine and not mine & theirs:
+            return False
+    return contradiction(later.evidence, earlier.evidence) is None
+
+
+def restates(later: Said, earlier: Said, cosine: float, of_glosses: float) -> float:
+    r"""How likely a point says an earlier one again and nothing else.
+
+    1 where it `adds_nothing`, 0 where the two share no word; else, with x the numbers of `compared`:
+
+    .. math::
+        p = \frac{1}{1 + e^{-(w \cdot x + b)}}
+
+    w and b are fitted to pairs of points and to chains written for it, with the cosines of all-MiniLM-L6-v2; ``python
+    -m benchmarks.restatements`` shows how well it tells those of one writer after learning from the others.
+
+    Args:
+        later: the point that may say it again.
+        earlier: the point before it.
+        cosine: of the two texts, places masked.
+        of_glosses: of their glosses.
+
+    Returns:
+        A probability; `SURE` is where the precision on chains reaches .9.
+
+    Example:
+        >>> from judges.restatement import Said, restates
+        >>> said = [Said.of(text, "en") for text in ("Wooden poles", "Poles of timber", "Poles, two dogs")]
+        >>> poles, timber, dogs = said
+        >>> restates(timber, poles, 0.6, 0.8), restates(dogs, poles, 0.3, 0.3) < 0.5
+        (1.0, True)
+    """
+    if adds_nothing(later, earlier):
+        return 1.0
+    x = compared(later, earlier, cosine, of_glosses)
+    if not x[0]:
+        return 0.0
+    model = _model()
+    return 1 / (1 + math.exp(-(sum(w * value for w, value in zip(model["weights"], x, strict=True)) + model["bias"])))
+
+
+def _shared(word: Word, other: Word) -> float:
+    """How much two words have in common: how rare is what both can stand for, or the first for less exactly."""
+    both = word.concepts & other.concepts or {
+        concept for concept in word.concepts if any(concept in wider(narrow) for narrow in other.concepts)
+    }
+    if both:
+        return min(max(map(_rare, both)), _CHARACTER if _character(word) else math.inf)
+    short, long = sorted((word.text, other.text), key=len)
+    same = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    return _rarity(word) if word.text == other.text or same >= max(_STEM, 0.6 * len(short)) else 0.0
+
+
+def _rare(concept: str) -> float:
+    return float(_model()["rarity"].get(concept, _RAREST))
+
+
+def _rarity(word: Word) -> float:
+    if _character(word):
+        return _CHARACTER
+    return min(map(_rare, word.concepts), default=_UNKNOWN)
+
+
+def _character(word: Word) -> bool:
+    return len(word.text) == 1 and word.text >= "\u2e80"
+
+
+def _concepts(said: Said) -> set[str]:
+    return {concept for word in said.words for concept in word.concepts}
+
+
+def _cosine(a: Counter[str], b: Counter[str]) -> float:
+    lengths = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
+    return sum(n * b[piece] for piece, n in a.items()) / lengths if lengths else 0.0
+
+
+def rarities(statements: Sequence[Sequence[Word]]) -> dict[str, float]:
+    """How rare each concept is: log of the share of statements that have it, negated.
+
+    Args:
+        statements: the words of each.
+
+    Example:
+        >>> from judges.glossary import understand
+        >>> from judges.restatement import rarities
+        >>> rarities([understand("red soil", "en"), understand("red roofs", "en")])["colour.red"]
+        0.0
+    """
+    having = Counter(concept for words in statements for concept in {c for word in words for c in word.concepts})
+    return {concept: math.log((1 + len(statements)) / (1 + count)) for concept, count in sorted(having.items())}
+
+
+@lru_cache(1)
+def _model() -> dict[str, Any]:
+    return dict(json.loads((files("judges") / "data" / "restatements.json").read_text(encoding="utf-8")))

@@ -1,0 +1,99 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import restatements as fit
+from judges import restatement
+from judges.chains import ReasoningChain, mark_restated
+from judges.embeddings import Encoder
+from judges.glossary import language, understand
+from judges.places import mask_places
+from judges.restatement import FEATURES, Said, adds_nothing, compared, restates
+from tests.reference import glossary as slow
+
+DATA = Path(__file__).parent / "data"
+PAIRS = [json.loads(line) for line in (DATA / "restatements.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def both(later, earlier):
+    spoken = language([earlier, later])
+    return Said.of(later, spoken), Said.of(earlier, spoken)
+
+
+@pytest.mark.parametrize("row", [row for row in PAIRS if row["language"] in ("en", "de", "ru")][::9], ids=str)
+def test_the_formula(row):
+    later, earlier = both(row["later"], row["earlier"])
+    x = dict(zip(FEATURES, compared(later, earlier, 0.4, 0.6), strict=True))
+    words = [[(word.text, set(word.concepts)) for word in said.words] for said in (later, earlier)]
+    p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], x["letters"])
+    expected = 1.0 if adds_nothing(later, earlier) else 0.0 if x["shared"] == 0 else p
+    assert restates(later, earlier, 0.4, 0.6) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "nothing"),
+    [
+        ("Houses on stilts.", "Dwellings here are raised off the ground by piles.", True),
+        ("Poles with a transformer", "Utility poles", True),
+        ("Utility poles", "Poles with a transformer", False),
+        ("Eucalyptus trees line the road.", "There are trees.", True),  # less exactly
+        ("There are trees.", "There are eucalyptus trees.", False),
+        ("Cars drive on the left.", "Traffic keeps right.", False),
+        ("A minibus with a yellow stripe", "It drives on the left.", False),  # a side of its own
+        ("Auf dem Wegweiser steht Graz.", "Auf dem Wegweiser steht Maribor.", False),
+        ("车辆靠右行驶。", "车辆靠左行驶。", False),
+        ("A sign says 'Nasi'", "A sign says 'Mie'", False),
+        ("Terra vermelha na beira da estrada.", "O solo do acostamento é avermelhado.", True),
+        ("Die Leitpfosten tragen eine schwarze Kappe.", "Die Leitpfosten haben eine schwarze Kappe.", True),
+        ("...", "...", False),
+        ("", "", False),
+    ],
+)
+def test_what_adds_nothing(earlier, later, nothing):
+    assert adds_nothing(*both(later, earlier)) is nothing
+    assert restates(*both(later, earlier), 0.5, 0.5) == 1.0 or not nothing
+
+
+def test_more_of_the_same_is_likelier_a_repetition():
+    earlier = "Low white houses with blue shutters stand behind the dyke."
+    said = [both(later, earlier) for later in ("Shutters, red brick", "Blue shutters, red brick", "Snowy mountains")]
+    p = [restates(*pair, 0.5, 0.5) for pair in said]
+    assert p[1] > p[0] > p[2] == 0
+    assert restates(*said[0], 0.9, 0.9) > p[0] > restates(*said[0], 0.1, 0.1)
+    quoted = both("Shutters, red brick, 'Boulangerie'", earlier)
+    assert restates(*quoted, 0.5, 0.5) < p[0]
+
+
+def test_in_six_languages():
+    encoder = Encoder()
+    chains = [
+        ["Wooden bell tower with shingled onion cap", "A blue van", "The belfry is of timber with a bulbous roof"],
+        ["Les volets des maisons basses sont bleus.", "Marais salants", "De petites maisons aux contrevents bleus."],
+        ["Die Masten sind aus Beton.", "Rapsfelder", "Die Strommasten bestehen aus Zement."],
+        ["Вдоль дороги растут берёзы.", "Синий забор", "У обочины стоят берёзы."],
+        ["Yolun kenarında zeytin ağaçları var.", "Sarı plaka", "Yol boyunca zeytinlik uzanıyor."],
+        ["道の両側に水田が広がる。", "青い屋根の家", "道路沿いは田んぼである。"],
+    ]
+    for texts in chains:
+        marked = mark_restated(ReasoningChain.of(texts), lambda a, b: encoder.similarity(a, b).numpy())
+        assert [point.restated for point in marked.points] == [False, False, True], texts
+
+
+def test_the_model_is_that_of_the_statements():
+    texts = [mask_places(row["text"], " ") for row in fit.rows(fit.STATEMENTS)]
+    rare = restatement.rarities([understand(text, language([text])) for text in texts])
+    assert restatement._model()["rarity"] == {concept: round(value, 3) for concept, value in rare.items()}
+    assert len(restatement._model()["weights"]) == len(FEATURES)
+
+
+def test_pairs_that_it_was_fitted_to():
+    encoder = Encoder()
+    right = []
+    for row in PAIRS[::4]:
+        later, earlier = both(row["later"], row["earlier"])
+        texts = [later.evidence, earlier.evidence, later.gloss, earlier.gloss]
+        cosine = encoder.similarity(texts, texts)
+        p = restates(later, earlier, float(cosine[0, 1]), float(cosine[2, 3]))
+        right.append((p >= restatement.SURE) == row["restated"])
+    assert sum(right) / len(right) > 0.75

@@ -1,0 +1,102 @@
+"""Words of a text by the tables of the glossary, line by line and slow; and what two points share."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import judges
+
+FOLDER = Path(judges.__file__).parent / "data"
+COMPOUNDS = {"de", "fi", "hu", "nl", "sv"}
+ASPECTS = {"colour", "lang", "material", "num", "shape", "side", "size"}
+
+
+def table(code):
+    """[(words of a term, concept)] in the order of the file."""
+    found = []
+    for line in (FOLDER / "glossary" / f"{code}.tsv").read_text(encoding="utf-8").splitlines():
+        concept, terms = line.split("\t")
+        found += [(re.findall(r"[^\W_]+\*?", term), concept) for term in terms.split(", ")]
+    return found
+
+
+def fits(word, token, ending=6):
+    if word.endswith("*"):
+        return token.startswith(word[:-1]) and len(token) - len(word[:-1]) <= ending
+    return word == token
+
+
+def alone(terms, token, ending=6):
+    """Concepts of a single word, by its longest stem."""
+    found = [(len(term[0].rstrip("*")), c) for term, c in terms if len(term) == 1 and fits(term[0], token, ending)]
+    longest = max((size for size, _ in found), default=0)
+    return {concept for size, concept in found if size == longest} - {"stop"}
+
+
+def understand(text, code):
+    """[(words, concepts)] of a text in a spaced language, casefolded letters only."""
+    terms, tokens, found = table(code), re.findall(r"[^\W_]+", text.casefold()), []
+    while tokens:
+        candidates = [
+            ((len(term), len(term[0].rstrip("*"))), concept)
+            for term, concept in terms
+            if len(term) <= len(tokens) and all(fits(word, token) for word, token in zip(term, tokens, strict=False))
+        ]
+        best = max((size for size, _ in candidates), default=(1, 0))
+        concepts = {concept for size, concept in candidates if size == best}
+        taken, tokens = tokens[: best[0]], tokens[best[0] :]
+        inside = []
+        if len(taken) > 1:
+            inside = [alone(terms, token) for token in taken]
+        elif not concepts and code in COMPOUNDS:
+            inside = parts(terms, taken[0])
+        for part in inside:
+            values = {concept for concept in part if concept.split(".")[0] in ASPECTS} - concepts
+            if values:
+                found.append((" ".join(taken), values))
+            concepts |= part - values
+        if concepts or all(not part for part in inside):
+            found.append((" ".join(taken), concepts))
+    return [
+        (word, concepts - {"stop"})
+        for word, concepts in found
+        if concepts != {"stop"} and (concepts or len(word) > 2 or not word.isascii())
+    ]
+
+
+def parts(terms, token):
+    heads = []
+    for cut in range(len(token) - 4, 3, -1):
+        head, tail = alone(terms, token[:cut], ending=1), alone(terms, token[cut:])
+        if head and tail:
+            return [head, tail]
+        if head:
+            heads.append(head)
+    return heads[:1]
+
+
+def probability(later, earlier, cosines, quoted, contradicted, letters):
+    """The formula of `judges.restatement.restates`, of words as `understand` gives them."""
+    model = json.loads((FOLDER / "restatements.json").read_text(encoding="utf-8"))
+    lines = (FOLDER / "glossary" / "concepts.tsv").read_text(encoding="utf-8").splitlines()
+    wider = {line.split("\t")[0]: line.split("\t")[3].split(", ") for line in lines}
+    shared = missing = 0.0
+    for word, concepts in later:
+        best = 0.0
+        for other, others in earlier:
+            exact = concepts & others
+            loose = {c for c in concepts for narrow in others if c in wider.get(narrow, [])}
+            for concept in exact or loose:
+                best = max(best, model["rarity"].get(concept, 6.0))
+            if not (exact or loose):
+                same = 0
+                while same < min(len(word), len(other)) and word[same] == other[same]:
+                    same += 1
+                if word == other or (same >= 4 and same >= 0.6 * min(len(word), len(other))):
+                    best = max(best, min([model["rarity"].get(c, 6.0) for c in concepts] or [4.5]))
+        shared += best
+        if not best and concepts:
+            missing += min(model["rarity"].get(concept, 6.0) for concept in concepts)
+    x = [math.log(1 + shared), math.log(1 + missing), *cosines, quoted, contradicted, letters]
+    return 1 / (1 + math.exp(-model["bias"] - sum(w * value for w, value in zip(model["weights"], x, strict=True))))
