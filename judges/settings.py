@@ -99,7 +99,7 @@ class Settings:
         """The judge; its model is loaded on first use."""
         model = self._model()
         if self.scorer == "embedding":
-            ramp = {"lower": 0.40, "upper": 0.55} if self.judge == "key-points" else {}
+            ramp: Any = {"lower": 0.40, "upper": 0.55} if self.judge == "key-points" else {}
             scorer: Any = EmbeddingScorer(model or DEFAULT_ENCODER, device=self.device, **ramp)
         elif self.scorer == "causal-lm":
             scorer = CausalLMScorer(model or "", self.read or "expectation", device=self.device)  # type: ignore[arg-type]

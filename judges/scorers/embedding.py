@@ -9,6 +9,7 @@ import torch
 
 from judges.contradiction import contradiction
 from judges.embeddings import DEFAULT_ENCODER, Encoder
+from judges.glossary import gloss, language, understand
 from judges.memo import Memo
 from judges.scorers.contract import Outcome, Pair, PairScores, score_distinct
 
@@ -35,14 +36,17 @@ class EmbeddingScorer:
     among equals the one with the larger cosine.
 
     This is similarity, not entailment: two points about the same thing score high whatever they say of it, beyond the
-    contradictions the guard knows, which reads English only. Good for tests, smoke runs and the reward's cheap terms; a
-    causal or cross-encoder judge is for training.
+    contradictions the guard knows, which reads English and glosses only. Good for tests, smoke runs and the reward's
+    cheap terms; a causal or cross-encoder judge is for training.
 
     Args:
         model: as in `Encoder`, or an `Encoder`, which then is shared with its memory.
         lower: cosine at and below which the value is 0.
         upper: cosine at and above which it is 1.
         device: as in `Encoder`.
+        gloss: whether a text in another language than English is compared by its `judges.glossary.gloss`, its words one
+            by one in English: an English encoder takes any two texts of a language for similar and knows no
+            translation. None: with the default encoder.
 
     Raises:
         ValueError: unless -1 <= lower <= upper <= 1, or ``device`` is given with a live model or an `Encoder`.
@@ -55,6 +59,8 @@ class EmbeddingScorer:
         >>> scores = scorer.score(["red soil", "Traffic drives on the right side of the road."], [chain, chain])
         >>> scores.match[0], bool(scores.value[0] > 0.5), scores.value[1].item()
         (1, True, 0.0)
+        >>> scorer.score(["Der Boden ist rot."], [("Le sol est rouge.", "Les poteaux sont en bois.")]).value
+        tensor([1.], dtype=torch.float64)
 
     References:
         The ramp over sentence cosines follows the key-point judge of GeoRC (arXiv 2601.21278); masking and guard are
@@ -68,6 +74,7 @@ class EmbeddingScorer:
         upper: float = 0.75,
         *,
         device: str | torch.device | None = None,
+        gloss: bool | None = None,
     ) -> None:
         if not -1 <= lower <= upper <= 1:
             raise ValueError(f"Expected -1 <= `lower` <= `upper` <= 1, but got lower={lower}, upper={upper}.")
@@ -76,6 +83,7 @@ class EmbeddingScorer:
         self.encoder = model if isinstance(model, Encoder) else Encoder(model, device)
         self.lower = lower
         self.upper = upper
+        self.gloss = self.encoder.model == DEFAULT_ENCODER if gloss is None else gloss
         self._memo: Memo[Outcome] = Memo(_REMEMBERED)
 
     def score(self, statements: list[str], contexts: list[tuple[str, ...]]) -> PairScores:
@@ -87,6 +95,8 @@ class EmbeddingScorer:
 
         texts = sorted({text for statement, context in pairs for text in (statement, *context) if text.strip()})
         masked = [mask_places(text) for text in texts]
+        if self.gloss:
+            masked = [_in_english(text) for text in masked]
         row_of = {text: row for row, text in enumerate(texts)}
         vectors = self.encoder.encode(masked).double()
         filled = {context: [i for i, point in enumerate(context) if point.strip()] for _, context in pairs}
@@ -109,7 +119,13 @@ class EmbeddingScorer:
         return ((cosine - self.lower) / (self.upper - self.lower)).clamp(0, 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.encoder, "lower": self.lower, "upper": self.upper}
+        return {"model": self.encoder, "lower": self.lower, "upper": self.upper, "gloss": self.gloss}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _in_english(text: str) -> str:
+    """A text of another language word by word, as far as the glossary has them."""
+    spoken = language([text])
+    return text if spoken in (None, "en") else gloss(understand(text, spoken)) or text

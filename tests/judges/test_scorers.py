@@ -176,9 +176,39 @@ def test_thresholds_are_checked():
         EmbeddingScorer(Encoder(), device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("statement", "point", "glossed"),
+    [
+        ("Деревянные столбы", "Wooden poles", 1.0),
+        ("Der Boden ist rot.", "Le sol est rouge.", 1.0),
+        ("Kırmızı toprak ve muz ağaçları", "Red soil and banana trees", 1.0),
+        ("Autos fahren rechts.", "Autos fahren links.", 0.0),  # the guard reads glosses
+        ("Am Straßenrand stehen Kiefern.", "Am Straßenrand steht ein Briefkasten.", 0.0),
+    ],
+)
+def test_other_languages_are_compared_by_their_glosses(scorer, statement, point, glossed):
+    assert scorer.score([statement], [(point,)]).value.item() == pytest.approx(glossed, abs=0.15)
+    plain = EmbeddingScorer(scorer.encoder, gloss=False).score([statement], [(point,)]).value.item()
+    assert abs(plain - glossed) > 0.1
+
+
+def test_english_is_compared_as_it_is(scorer):
+    texts = ["Cars keep left.", "Traffic is on the left.", "Poles of timber", "Wooden poles", "..."]
+    plain = EmbeddingScorer(scorer.encoder, gloss=False)
+    for text in texts:
+        found, expected = (one.score([text] * 5, [(other,) for other in texts]) for one in (scorer, plain))
+        assert torch.equal(found.value, expected.value)
+
+
+def test_an_encoder_of_the_users_is_not_glossed():
+    assert EmbeddingScorer().gloss
+    assert not EmbeddingScorer("paraphrase-multilingual-MiniLM-L12-v2").gloss
+    assert EmbeddingScorer("paraphrase-multilingual-MiniLM-L12-v2", gloss=True).gloss
+
+
 def test_pickles_its_configuration(scorer):
-    copy = pickle.loads(pickle.dumps(EmbeddingScorer(lower=0.4, upper=0.55)))
-    assert (copy.lower, copy.upper) == (0.4, 0.55)
+    copy = pickle.loads(pickle.dumps(EmbeddingScorer(lower=0.4, upper=0.55, gloss=False)))
+    assert (copy.lower, copy.upper, copy.gloss) == (0.4, 0.55, False)
     assert copy.encoder._loaded is None
     live = SimpleNamespace(encode=None)
     with pytest.raises(TypeError, match="live model"):
