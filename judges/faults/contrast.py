@@ -171,13 +171,17 @@ class Contrast:
 
         Args:
             reference_text: text of the reference chain.
-            country: ISO alpha-2 code of the true country; None: chains of any country.
+            country: the true country, its ISO alpha-2 code or its name; None: chains of any country.
 
         Returns:
             At most ``size`` chains: those whose hash with the text is smallest. It depends neither on the order of the
             bank nor on the process.
+
+        Raises:
+            ValueError: if ``country`` is none.
         """
-        others = [one for one in self._chains if one[1] != country]
+        code = _code(country)
+        others = [one for one in self._chains if one[1] != code]
         others.sort(key=lambda one: digest([reference_text, one[0].hex()]))
         return tuple(chain for _, _, chain in others[: self.size])
 
@@ -217,11 +221,12 @@ class Contrast:
         Args:
             chain: the chain.
             reference_text: not used; the three methods share their arguments.
-            country: ISO alpha-2 code of the true country, if known.
+            country: as in `draw`.
 
         Returns:
             The share of all points in [0, 1]; 0 without points. The spans are those of the points.
         """
+        true = _code(country)
         pinned = [(point, code) for point in chain.points if (code := _only_country(point)) and not point.hedge]
         if not pinned:
             return Fault(0.0)
@@ -236,7 +241,7 @@ class Contrast:
             if axiom >= SUPPORTED
             or likely >= COMMON
             # an encoder takes sentences of a language that it does not know for alike
-            or (in_english(point.text) and _others(codes, row, {named, country}) >= COUNTRIES)
+            or (in_english(point.text) and _others(codes, row, {named, true}) >= COUNTRIES)
         )
         return Fault(len(spans) / len(chain.points), spans)
 
@@ -248,7 +253,7 @@ class Contrast:
 
         Args:
             chain: the chain.
-            country: ISO alpha-2 code of the true country.
+            country: as in `draw`; None: only what is said of a country itself is found.
 
         Returns:
             Mean over the points of their best support by chains of this country in the bank, in [0, 1], higher = less
@@ -256,7 +261,7 @@ class Contrast:
             The spans are those of the points supported >= 1/2.
         """
         texts = [point.text for point in chain.points]
-        same = tuple(self._bank.get(country or "", ()))
+        same = tuple(self._bank.get(_code(country) or "", ()))
         support = [row[0] for row in self._support(texts, [same])]
         values = np.fmax(support, _likely(texts, "lore")).tolist()  # a blank point has no support
         if not values or not (same or any(values)):
@@ -278,6 +283,13 @@ class Contrast:
 def _parts(chain: ReasoningChain) -> tuple[str, ...]:
     """The evidence of a chain, its points and their clauses."""
     return tuple(part for point in chain.points for part in clauses(evidence(point.text)))
+
+
+def _code(country: str | None) -> str | None:
+    code = None if country is None else country_code(country)
+    if country is not None and code is None:
+        raise ValueError(f"Expected `country` to be a country, by its ISO code or name, or None, but got {country!r}.")
+    return code
 
 
 def _others(codes: list[str], row: list[float], known: set[str | None]) -> int:

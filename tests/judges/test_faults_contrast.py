@@ -177,6 +177,22 @@ def test_no_warning_with_chains_of_models():
         Contrast(BANK, Words())
 
 
+def test_a_country_may_be_given_by_its_name(real):
+    chain = parse_chain("- Mate is drunk here.\n- Red soil is only in Brazil.\n\nConclusion: Uruguay")
+    assert real.draw("x", "Uruguay") == real.draw("x", "UY")
+    assert len({real.draw("x", country) for country in ("Uruguay", "Poland", "Ukraine")}) > 1
+    assert real.stereotype(chain, "Uruguay") == real.stereotype(chain, "UY")
+    assert real.misattribution(chain, "", "Uruguay") == real.misattribution(chain, "", "UY")
+    for call in (
+        lambda: real.draw("x", "Atlantis"),
+        lambda: real.generic(["Red soil."], "x", "Atlantis"),
+        lambda: real.misattribution(chain, "", "Atlantis"),
+        lambda: real.stereotype(chain, "Atlantis"),
+    ):
+        with pytest.raises(ValueError, match=r"Expected `country` to be a country.*'Atlantis'"):
+            call()
+
+
 def test_errors(tmp_path):
     with pytest.raises(ValueError, match="Expected `size` of at least 1, but got 0"):
         Contrast(BANK, size=0)
