@@ -13,7 +13,7 @@ from judges.glossary import language, understand
 from judges.json_answers import Fragment
 from judges.kinds import KINDS, kinds
 from judges.places import Place, find_places, mask_places
-from judges.sentences import NO_EVIDENCE, mentions, words
+from judges.sentences import NO_EVIDENCE, clean, mentions, words
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,12 @@ def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
     """
     if not parts or any(part.role == "conclusion" for part in parts):
         return parts
+    last = parts[-1]
+    cut = text.rfind("\n", last.start, last.end) + 1
+    above = clean(text[last.start : cut])
+    if above.endswith((*".!?…。！？",)) and says_where(clean(text[cut : last.end])):  # below the last item, not of it
+        item = replace(last, end=len(text[:cut].rstrip()), text=above)
+        return [*parts[:-1], item, replace(last, start=cut, text=clean(text[cut : last.end]), role="conclusion")]
     if says_where(parts[-1].text):
         return [*parts[:-1], *_evidence_and_conclusion(text, parts[-1], _SO, first=True)]
     if _leads(parts[0].text):
@@ -125,7 +131,7 @@ def says_where(said: str) -> bool:
     says = _CONCLUDES.search(said) or (
         not _USUAL.search(said) and (_IS_HERE.search(said) or _places_first(said, named))
     )
-    return bool(named and (says or nothing_left(said) or _shows_nothing(said)) and not REFUSAL.search(said))
+    return bool(named and (says or nothing_left(said) or _shows_nothing(said, 0.35)) and not REFUSAL.search(said))
 
 
 def _leads(said: str) -> bool:
@@ -178,15 +184,20 @@ def nothing_left(text: str) -> bool:
     return len(left) <= 12 and find_places(text) != () and set(words()["filler"]).issuperset(left)
 
 
-def _shows_nothing(text: str) -> bool:
-    """Whether a text that names a place says where this is, and no clue: "All this fits the coast of Peru"."""
+def _shows_nothing(text: str, unsure: float = 0.6) -> bool:
+    """Whether a text that names a place says where this is, and no clue: "All this fits the coast of Peru".
+
+    Args:
+        text: a sentence.
+        unsure: how likely it must be a place without evidence where it has words that are in no glossary.
+    """
     if specifics(text) or _USUAL.search(text) or any(name in EVIDENCE for name, _, _ in mentions(text)):
         return False
     told = understand(mask_places(text, " "), language([text]))
     shows = any(word.concepts and not any(map(_WHEREABOUTS.match, word.concepts)) for word in told)
     known = all(word.concepts for word in told)
     country = any(place.kind == "country" for place in find_places(text))
-    bounds = [0.86 if country else 1.0, 1.0 if shows else 0.15 if known else 0.6]
+    bounds = [0.86 if country else 1.0, 1.0 if shows else 0.15 if known else unsure]
     return bool(kinds([text])[0, _PLACE] >= min(bounds))
 
 

@@ -235,8 +235,8 @@ def _run_before(words: list[str], at: int) -> list[str]:
 
 
 def _value(word: str) -> tuple[str, frozenset[str]] | None:
-    if word.isdigit():
-        return "number", frozenset({str(int(word))})
+    if word.isdecimal():
+        return "number", frozenset({word.lstrip("0") or "0"})
     return next(((aspect, table[word]) for aspect, table in ATTRIBUTES.items() if word in table), None)
 
 

@@ -46,7 +46,7 @@ _MORE_LOCALES = (  # where a short name is rather a word
         "ka",
         "hy",
     ),
-    *("he", "hi", "be", "mk", "kk", "az", "ms"),
+    *("be", "mk", "kk"),
 )
 
 
@@ -86,6 +86,8 @@ def fold(word: str) -> str:
     if word.isascii():
         return word
     word = "".join(character for character in word if not unicodedata.combining(character))
+    if word.startswith(("нигери", "нігері")):
+        return "нигери"  # not Niger
     if "а" <= word[:1] <= "я" and len(word) >= 5:
         word = word.rstrip("аеиоуыэюяь") or word
     return unicodedata.normalize("NFC", word)
@@ -161,8 +163,9 @@ def table() -> tuple[dict[tuple[str, ...], tuple[Entry, ...]], dict[str, int]]:
     for name, kind, codes, demonym in _named():
         upper = name.replace(".", "").isupper() and len(name.replace(".", "")) <= 5
         add(name, kind, codes, "upper" if upper else "capital" * (name in capital_only), demonym)
+    inside = set(own["names_inside"])
     for name, code in _translations():
-        add(name, "country", (code,), "capital")
+        add(name, "country", (code,), "inside" if name in inside else "capital")
     for code, stems in own["adjectives_german"].items():
         for stem in stems.split():  # with a capital letter it is the language
             for ending in ("", "e", "en", "er", "es", "em"):

@@ -25,6 +25,7 @@ _HANGUL = re.compile(r"[\uac00-\ud7ff]")
 _SMALL = re.compile(r"[\u0000-\u007f\u3040-\u309f]*")  # letters that alone say nothing: a, の
 _ENDING = 6  # letters that may follow a stem
 _STEM = 4  # letters of the shortest
+_LONGEST = 40  # of a compound
 _COMPOUNDING = ("de", "fi", "hu", "nl", "sv")  # languages that write a noun and what it is of as one word
 ASPECTS = ("colour.", "lang.", "material.", "num.", "shape.", "side.", "size.")
 """What a thing can have only one or a few of."""
@@ -92,7 +93,7 @@ class _Glossary:
             parts: list[set[str]] = []
             if end > at + 1:
                 parts = [self._single(token) for token in tokens[at:end]]
-            elif not concepts and self.compounds:
+            elif not concepts and self.compounds and len(tokens[at]) <= _LONGEST:
                 parts = self._parts(tokens[at])
             text = " ".join(tokens[at:end])
             for part in parts:  # colours, sides and the like are words of their own

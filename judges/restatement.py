@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -67,12 +67,35 @@ class Said:
         """
         return _read(text, language)
 
-    @property
+    @cached_property
     def evidence(self) -> str:
         """The point without its places and what is said of them."""
         return evidence(self.text)
 
-    @property
+    @cached_property
+    def length(self) -> float:
+        """Of its pieces as a vector."""
+        return math.sqrt(sum(n * n for n in self.pieces.values()))
+
+    @cached_property
+    def concepts(self) -> frozenset[str]:
+        """What its words can stand for."""
+        return frozenset().union(*(word.concepts for word in self.words))
+
+    @cached_property
+    def wider(self) -> frozenset[str]:
+        """By what else one could speak of it, less exactly."""
+        return frozenset().union(*map(wider, self.concepts))
+
+    @cached_property
+    def starts(self) -> dict[str, list[str]]:
+        """Its words by their first letters."""
+        found: dict[str, list[str]] = {}
+        for word in self.words:
+            found.setdefault(word.text[:_STEM], []).append(word.text)
+        return found
+
+    @cached_property
     def gloss(self) -> str:
         """Its words in English."""
         return gloss(self.words)
@@ -118,13 +141,13 @@ def compared(later: Said, earlier: Said, cosine: float, of_glosses: float) -> tu
         of_glosses,
         min(len(later.specifics - earlier.specifics), 2),
         contradiction(later.evidence, earlier.evidence) is not None,
-        _cosine(later.pieces, earlier.pieces),
+        _cosine(later, earlier),
     )
 
 
 def _words_shared(later: Said, earlier: Said) -> tuple[float, list[Word]]:
     """How rare the words are that both have, and those that only the later point has."""
-    shared = [max((_shared(word, other) for other in earlier.words), default=0.0) for word in later.words]
+    shared = [_shared(word, earlier) for word in later.words]
     return sum(shared), [word for word, there in zip(later.words, shared, strict=True) if not there]
 
 
@@ -146,9 +169,9 @@ def adds_nothing(later: Said, earlier: Said) -> bool:
     shared, lacks = _words_shared(later, earlier)
     if not shared or lacks or later.specifics - earlier.specifics or later.places - earlier.places:
         return False
-    theirs = _concepts(earlier).union(*map(wider, _concepts(earlier)))
+    theirs = earlier.concepts | earlier.wider
     for aspect in ASPECTS:
-        mine = {concept for concept in _concepts(later) if concept.startswith(aspect)}
+        mine = {concept for concept in later.concepts if concept.startswith(aspect)}
         if mine and not mine & theirs:
             return False
     return contradiction(later.evidence, earlier.evidence) is None
@@ -190,16 +213,20 @@ def restates(later: Said, earlier: Said, cosine: float, of_glosses: float) -> fl
     return 1 / (1 + math.exp(-(sum(w * value for w, value in zip(model["weights"], x, strict=True)) + model["bias"])))
 
 
-def _shared(word: Word, other: Word) -> float:
-    """How much two words have in common: how rare is what both can stand for, or the first for less exactly."""
-    both = word.concepts & other.concepts or {
-        concept for concept in word.concepts if any(concept in wider(narrow) for narrow in other.concepts)
-    }
+def _shared(word: Word, earlier: Said) -> float:
+    """How much of a word a point has: how rare is what it says too, or else says more exactly, or a word like it."""
+    both = word.concepts & earlier.concepts or word.concepts & earlier.wider
     if both:
         return min(max(map(_rare, both)), _CHARACTER if _character(word) else math.inf)
-    short, long = sorted((word.text, other.text), key=len)
+    alike = any(_same(word.text, other) for other in earlier.starts.get(word.text[:_STEM], ()))
+    return _rarity(word) if alike else 0.0
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two words that start alike differ in their endings only."""
+    short, long = sorted((one, other), key=len)
     same = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
-    return _rarity(word) if word.text == other.text or same >= max(_STEM, 0.6 * len(short)) else 0.0
+    return one == other or same >= max(_STEM, 0.6 * len(short))
 
 
 def _rare(concept: str) -> float:
@@ -216,13 +243,10 @@ def _character(word: Word) -> bool:
     return len(word.text) == 1 and word.text >= "\u2e80"
 
 
-def _concepts(said: Said) -> set[str]:
-    return {concept for word in said.words for concept in word.concepts}
-
-
-def _cosine(a: Counter[str], b: Counter[str]) -> float:
-    lengths = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
-    return sum(n * b[piece] for piece, n in a.items()) / lengths if lengths else 0.0
+def _cosine(a: Said, b: Said) -> float:
+    lengths = a.length * b.length
+    common = a.pieces.keys() & b.pieces.keys()
+    return sum(a.pieces[piece] * b.pieces[piece] for piece in common) / lengths if lengths else 0.0
 
 
 def rarities(statements: Sequence[Sequence[Word]]) -> dict[str, float]:

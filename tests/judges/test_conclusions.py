@@ -154,3 +154,18 @@ def test_a_conclusion_with_a_country_goes_before_one_without():
 def test_a_point_that_says_the_conclusion_is_restated(point, again):
     chain = parse_chain(f"- Red soil.\n- {point}\n- Wooden poles.\n\nConclusion: Peru")
     assert [one.restated for one in chain.points] == [False, again, False]
+
+
+@pytest.mark.parametrize("last", ["So we are in Turkey.", "The combination fits Turkey best.", "Creo que es Turquía."])
+def test_a_conclusion_right_below_the_last_item(last):
+    chain = parse_chain(f"- Red soil.\n- Wooden poles.\n{last}")
+    assert [point.text for point in chain.points] == ["Red soil.", "Wooden poles."]
+    assert chain.conclusion.country == "TR"
+    assert chain.text[slice(*chain.conclusion.span)] == last
+
+
+def test_an_item_that_goes_on_below_stays_whole():
+    assert said(parse_chain("- Red soil.\n- Poles of wood as\n  in Kenya are seen.")) == [
+        "Red soil.",
+        "Poles of wood as in Kenya are seen.",
+    ]

@@ -124,6 +124,10 @@ def named(text):
         ("巴西圣保罗", "巴西=BR; 圣保罗=BR"),
         ("في البرازيل", "البرازيل=BR"),
         ("Eine Island-Karte", ""),
+        ("Нигер, Нигерия, в Нигерии, в Нигере", "Нигер=NE; Нигерия=NG; Нигерии=NG; Нигере=NE"),
+        ("Это Мали. Мали места. Того же цвета, мы в Того.", "Мали=ML; Того=TG"),
+        ("Sverige och Česko, Ελλάδα, Magyarország", "Sverige=SE; Česko=CZ; Ελλάδα=GR; Magyarország=HU"),
+        ("בנין גבוה, קניה, הודו", ""),
     ],
 )  # fmt: skip
 def test_places(text, expected):
@@ -176,7 +180,8 @@ def test_every_country_and_demonym_is_found_and_masked():
     [
         ("br", "BR"), ("BRA", "BR"), (" Brazil ", "BR"), ("Brasil", "BR"), ("Brazilian", "BR"), ("IN", "IN"),
         ("UK", "GB"), ("USA", "US"), ("U.S.", "US"), ("Georgia", "GE"), ("Korea", "KR"), ("Congo", "CG"),
-        ("The Netherlands", "NL"), ("Россия", "RU"), ("日本", "JP"), ("Scotland", "GB"), ("Kosovo", "XK"),
+        ("The Netherlands", "NL"), ("Россия", "RU"), ("日本", "JP"), ("Scotland", "GB"), ("Kosovo", "XK"), ("Мали", "ML"),
+        ("Suomi", "FI"), ("Нигерия", "NG"),
         ("Paris", None), ("Texas", None), ("Scandinavia", None), ("", None), ("Atlantis", None),
     ],
 )  # fmt: skip

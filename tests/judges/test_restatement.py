@@ -97,3 +97,22 @@ def test_pairs_that_it_was_fitted_to():
         p = restates(later, earlier, float(cosine[0, 1]), float(cosine[2, 3]))
         right.append((p >= restatement.SURE) == row["restated"])
     assert sum(right) / len(right) > 0.75
+
+
+def test_numbers_of_all_kinds():
+    encoder = Encoder()
+    texts = [
+        "Poles ① are here.",
+        "Density of 10³ trees.",
+        "Poles ② are here.",
+        f"Number {'1' * 5000}",
+        "Wooden poles.¹",
+    ]
+    marked = mark_restated(ReasoningChain.of(texts), lambda a, b: encoder.similarity(a, b).numpy())
+    assert len(marked.points) == len(texts)
+
+
+def test_equal_in_any_company():
+    pairs = [both(row["later"], row["earlier"]) for row in PAIRS[:40]]
+    once = [restates(*pair, 0.4, 0.5) for pair in pairs]
+    assert [restates(*pair, 0.4, 0.5) for pair in reversed(pairs)] == once[::-1]

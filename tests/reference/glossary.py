@@ -83,18 +83,18 @@ def probability(later, earlier, cosines, quoted, contradicted, letters):
     wider = {line.split("\t")[0]: line.split("\t")[3].split(", ") for line in lines}
     shared = missing = 0.0
     for word, concepts in later:
-        best = 0.0
-        for other, others in earlier:
-            exact = concepts & others
-            loose = {c for c in concepts for narrow in others if c in wider.get(narrow, [])}
-            for concept in exact or loose:
-                best = max(best, model["rarity"].get(concept, 6.0))
-            if not (exact or loose):
+        known = set().union(*(others for _, others in earlier))
+        near = {broad for concept in known for broad in wider.get(concept, [])}
+        best = max(
+            (model["rarity"].get(concept, 6.0) for concept in (concepts & known or concepts & near)), default=0.0
+        )
+        if not best:
+            for other, _ in earlier:
                 same = 0
                 while same < min(len(word), len(other)) and word[same] == other[same]:
                     same += 1
                 if word == other or (same >= 4 and same >= 0.6 * min(len(word), len(other))):
-                    best = max(best, min([model["rarity"].get(c, 6.0) for c in concepts] or [4.5]))
+                    best = min([model["rarity"].get(c, 6.0) for c in concepts] or [4.5])
         shared += best
         if not best and concepts:
             missing += min(model["rarity"].get(concept, 6.0) for concept in concepts)
