@@ -200,6 +200,10 @@ def mark_restated(
 
 
 def _repeats(later: Said, earlier: Said, cosine: float, of_glosses: float, same: float) -> bool:
+    if later.words and not later.concepts:  # an encoder takes any two texts of a script that it does not know for alike
+        common = {word.text for word in later.words} & {word.text for word in earlier.words}
+        if len(common) < 0.75 * len(later.words):
+            return False
     if cosine >= same and later.specifics <= earlier.specifics:
         return contradiction(later.evidence, earlier.evidence) is None
     related = max(cosine, of_glosses) >= min(same, RELATED)

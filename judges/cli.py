@@ -212,7 +212,7 @@ def _print_scores(summary: Summary) -> None:
     if len(groups) > _SHOWN:
         print(f"{len(groups) - _SHOWN:,} more models and kinds are in the output.")
     known = summary.mean("country_correct").number
-    print(f"Country right: of {known:,} chains whose true country is known; no guess is wrong.")
+    print(f"Country right: of {known:,} chains whose true country is known; a chain without a guess counts as wrong.")
     for status, text in (
         ("refused", "refused to answer and count as 0"),
         ("empty candidate", "have no points and count as 0"),

@@ -17,7 +17,12 @@ from typing import NamedTuple
 
 __all__ = ["ASPECTS", "Word", "gloss", "language", "understand", "wider"]
 
-_TOKEN = re.compile(r"[^\W_]+")
+# The vowel signs and accents of many scripts are no letters to `re`.
+_MARKS = (
+    r"\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0963\u0980-\u0dff\u0e31-\u0e4e\u0eb1-\u0ece\u102b-\u103e"
+    r"\u17b4-\u17d3\u200c\u200d"
+)
+_TOKEN = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 _UNSPACED = re.compile(r"[\u2e80-\u2fff\u3005-\u3007\u3040-\u9fff\uf900-\ufaff]+")  # Chinese and Japanese
 _SIDES = "左右"
 _KANA = re.compile(r"[\u3040-\u30ff]")

@@ -116,3 +116,10 @@ def test_equal_in_any_company():
     pairs = [both(row["later"], row["earlier"]) for row in PAIRS[:40]]
     once = [restates(*pair, 0.4, 0.5) for pair in pairs]
     assert [restates(*pair, 0.4, 0.5) for pair in reversed(pairs)] == once[::-1]
+
+
+def test_a_language_of_no_glossary_is_not_all_alike():
+    texts = ["मिट्टी गहरी लाल है।", "लकड़ी के खंभे हैं।", "सूरजमुखी के खेत दिखते हैं।", "मिट्टी गहरी लाल है"]
+    encoder = Encoder()
+    marked = mark_restated(ReasoningChain.of(texts), lambda a, b: encoder.similarity(a, b).numpy())
+    assert [point.restated for point in marked.points] == [False, False, False, True]
