@@ -200,7 +200,8 @@ def mark_restated(
 
 
 def _repeats(later: Said, earlier: Said, cosine: float, of_glosses: float, same: float) -> bool:
-    if later.words and not later.concepts:  # an encoder takes any two texts of a script that it does not know for alike
+    # an encoder takes any two texts of a script that it does not know for alike
+    if later.words and not later.concepts and not later.text.isascii():
         common = {word.text for word in later.words} & {word.text for word in earlier.words}
         if len(common) < 0.75 * len(later.words):
             return False
