@@ -197,6 +197,7 @@ def _shows_nothing(text: str, unsure: float = 0.6) -> bool:
     shows = any(word.concepts and not any(map(_WHEREABOUTS.match, word.concepts)) for word in told)
     known = all(word.concepts for word in told)
     country = any(place.kind == "country" for place in find_places(text))
+    # Of 6,000 points of the test banks one that shows something passes: "Plates of Chile", in Spanish.
     bounds = [0.86 if country else 1.0, 1.0 if shows else 0.15 if known else unsure]
     return bool(kinds([text])[0, _PLACE] >= min(bounds))
 

@@ -24,30 +24,11 @@ WORD = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W\d_{_UNSPACED}]|[{_
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
 _LARGE = ("AU", "CA", "US")  # countries whose states are known better than the cities of that name
 _LOCALES = ("de", "fr", "es", "pt", "it", "nl", "pl", "ru", "tr", "id", "ja", "ko", "zh_CN", "zh_TW", "ar")
-_MORE_LOCALES = (  # where a short name is rather a word
-    *(
-        "cs",
-        "sv",
-        "uk",
-        "el",
-        "hu",
-        "fi",
-        "ro",
-        "bg",
-        "sr",
-        "hr",
-        "sl",
-        "sk",
-        "da",
-        "nb_NO",
-        "lt",
-        "lv",
-        "et",
-        "ka",
-        "hy",
-    ),
-    *("be", "mk", "kk"),
-)
+# and those of which a name of three letters is rather a word
+_MORE_LOCALES = (
+    *("be", "bg", "cs", "da", "el", "et", "fi", "hr", "hu", "hy", "ka", "kk", "lt", "lv", "mk", "nb_NO", "ro", "sk"),
+    *("sl", "sr", "sv", "uk"),
+)  # fmt: skip
 
 
 class Entry(NamedTuple):

@@ -26,7 +26,6 @@ _TOKEN = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 _UNSPACED = re.compile(r"[\u2e80-\u2fff\u3005-\u3007\u3040-\u9fff\uf900-\ufaff]+")  # Chinese and Japanese
 _SIDES = "左右"
 _KANA = re.compile(r"[\u3040-\u30ff]")
-_HANGUL = re.compile(r"[\uac00-\ud7ff]")
 _SMALL = re.compile(r"[\u0000-\u007f\u3040-\u309f]*")  # letters that alone say nothing: a, の
 _ENDING = 6  # letters that may follow a stem
 _STEM = 4  # letters of the shortest
@@ -100,14 +99,14 @@ class _Glossary:
                 parts = [self._single(token) for token in tokens[at:end]]
             elif not concepts and self.compounds and len(tokens[at]) <= _LONGEST:
                 parts = self._parts(tokens[at])
-            text = " ".join(tokens[at:end])
+            term = " ".join(tokens[at:end])
             for part in parts:  # colours, sides and the like are words of their own
                 values = frozenset(concept for concept in part - concepts if concept.startswith(ASPECTS))
                 if values:
-                    yield Word(text, values)
+                    yield Word(term, values)
                 concepts |= part - values
             if concepts or not any(parts):
-                yield Word(text, frozenset(concepts))
+                yield Word(term, frozenset(concepts))
             at = end
 
     def _parts(self, token: str) -> list[set[str]]:

@@ -20,7 +20,8 @@ __all__ = ["FEATURES", "SURE", "Said", "adds_nothing", "compared", "rarities", "
 
 FEATURES = ("shared", "missing", "cosine", "cosine of the glosses", "quoted", "contradicted", "letters")
 SURE = 0.5
-"""What `restates` must reach for a point to count as restated."""
+"""What `restates` must reach for a point to count as restated: on chains of writers that the model has not seen the
+precision is .89 there."""
 
 _UNKNOWN, _RAREST = 4.5, 6.0  # rarity of a word that the glossary lacks, and of a concept that no statement had
 _CHARACTER = 1.5  # and of a single Chinese character, which can be a part of many words
@@ -107,9 +108,7 @@ def _read(text: str, language: str | None) -> Said:
     joined = f" {' '.join(''.join(c if c.isalnum() else ' ' for c in masked.casefold()).split())} "
     pieces = Counter(joined[i : i + n] for n in (3, 4) for i in range(len(joined) - n + 1))
     places = frozenset(text[slice(*place.span)].casefold() for place in find_places(text))
-    words = {
-        word.concepts or word.text: word for word in understand(masked, language)
-    }  # what is said twice counts once
+    words = {word.concepts or word.text: word for word in understand(masked, language)}  # said twice counts once
     return Said(text, tuple(words.values()), places, specifics(text), pieces)
 
 
@@ -195,7 +194,7 @@ def restates(later: Said, earlier: Said, cosine: float, of_glosses: float) -> fl
         of_glosses: of their glosses.
 
     Returns:
-        A probability; `SURE` is where the precision on chains reaches .9.
+        A probability; from `SURE` on the point counts as restated.
 
     Example:
         >>> from judges.restatement import Said, restates
@@ -204,11 +203,12 @@ def restates(later: Said, earlier: Said, cosine: float, of_glosses: float) -> fl
         >>> restates(timber, poles, 0.6, 0.8), restates(dogs, poles, 0.3, 0.3) < 0.5
         (1.0, True)
     """
-    if adds_nothing(later, earlier):
-        return 1.0
     x = compared(later, earlier, cosine, of_glosses)
-    if not x[0]:
+    shared, missing, *_ = x
+    if not shared:
         return 0.0
+    if not missing and adds_nothing(later, earlier):
+        return 1.0
     model = _model()
     return 1 / (1 + math.exp(-(sum(w * value for w, value in zip(model["weights"], x, strict=True)) + model["bias"])))
 

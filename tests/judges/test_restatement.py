@@ -7,6 +7,7 @@ from benchmarks import restatements as fit
 from judges import restatement
 from judges.chains import ReasoningChain, mark_restated
 from judges.embeddings import Encoder
+from judges.evidence import without_quotes
 from judges.glossary import language, understand
 from judges.places import mask_places
 from judges.restatement import FEATURES, Said, adds_nothing, compared, restates
@@ -26,7 +27,10 @@ def test_the_formula(row):
     later, earlier = both(row["later"], row["earlier"])
     x = dict(zip(FEATURES, compared(later, earlier, 0.4, 0.6), strict=True))
     words = [[(word.text, set(word.concepts)) for word in said.words] for said in (later, earlier)]
-    p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], x["letters"])
+    plain = [mask_places(without_quotes(said.text), " ").casefold() for said in (later, earlier)]
+    letters = slow.letters(*plain)
+    assert x["letters"] == pytest.approx(letters, rel=1e-9)
+    p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], letters)
     expected = 1.0 if adds_nothing(later, earlier) else 0.0 if x["shared"] == 0 else p
     assert restates(later, earlier, 0.4, 0.6) == pytest.approx(expected, rel=1e-9)
 

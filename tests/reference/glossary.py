@@ -76,6 +76,18 @@ def parts(terms, token):
     return heads[:1]
 
 
+def letters(one, other):
+    """Cosine of how often two texts, in small letters, have which three and four characters in a row."""
+    counts = []
+    for text in (one, other):
+        text = " " + " ".join(re.findall(r"[^\W_]+", text)) + " "
+        runs = [text[i : i + n] for n in (3, 4) for i in range(len(text) + 1 - n)]
+        counts.append({run: runs.count(run) for run in set(runs)})
+    dot = sum(count * counts[1].get(run, 0) for run, count in counts[0].items())
+    lengths = [math.sqrt(sum(count**2 for count in one.values())) for one in counts]
+    return dot / (lengths[0] * lengths[1])
+
+
 def probability(later, earlier, cosines, quoted, contradicted, letters):
     """The formula of `judges.restatement.restates`, of words as `understand` gives them."""
     model = json.loads((FOLDER / "restatements.json").read_text(encoding="utf-8"))
