@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-__all__ = ["ASPECTS", "Word", "gloss", "language", "understand", "wider"]
+__all__ = ["Word", "gloss", "language", "understand", "wider"]
 
 # The vowel signs and accents of many scripts are no letters to `re`.
 _MARKS = (
@@ -31,8 +31,7 @@ _ENDING = 6  # letters that may follow a stem
 _STEM = 4  # letters of the shortest
 _LONGEST = 40  # of a compound
 _COMPOUNDING = ("de", "fi", "hu", "nl", "sv")  # languages that write a noun and what it is of as one word
-ASPECTS = ("colour.", "lang.", "material.", "num.", "shape.", "side.", "size.")
-"""What a thing can have only one or a few of."""
+_ASPECTS = ("colour.", "lang.", "material.", "num.", "shape.", "side.", "size.")  # a thing has one of them, or few
 _STOP = "stop"
 _REMEMBERED = 1 << 14
 
@@ -101,7 +100,7 @@ class _Glossary:
                 parts = self._parts(tokens[at])
             term = " ".join(tokens[at:end])
             for part in parts:  # colours, sides and the like are words of their own
-                values = frozenset(concept for concept in part - concepts if concept.startswith(ASPECTS))
+                values = frozenset(concept for concept in part - concepts if concept.startswith(_ASPECTS))
                 if values:
                     yield Word(term, values)
                 concepts |= part - values

@@ -13,7 +13,7 @@ from typing import Any
 
 from judges.contradiction import contradiction
 from judges.evidence import evidence, specifics, without_quotes
-from judges.glossary import ASPECTS, Word, gloss, understand, wider
+from judges.glossary import Word, gloss, understand, wider
 from judges.places import find_places, mask_places
 
 __all__ = ["FEATURES", "SURE", "Said", "adds_nothing", "compared", "rarities", "restates"]
@@ -151,9 +151,7 @@ def _words_shared(later: Said, earlier: Said) -> tuple[float, list[Word]]:
 
 
 def adds_nothing(later: Said, earlier: Said) -> bool:
-    """Whether a point has only words, places, quotes and numbers of an earlier one.
-
-    Nor may it have a colour, material, side, size, shape or number where the earlier one has none or another.
+    """Whether a point has only words, places, quotes and numbers of an earlier one, and does not contradict it.
 
     Args:
         later: the point.
@@ -168,11 +166,6 @@ def adds_nothing(later: Said, earlier: Said) -> bool:
     shared, lacks = _words_shared(later, earlier)
     if not shared or lacks or later.specifics - earlier.specifics or later.places - earlier.places:
         return False
-    theirs = earlier.concepts | earlier.wider
-    for aspect in ASPECTS:
-        mine = {concept for concept in later.concepts if concept.startswith(aspect)}
-        if mine and not mine & theirs:
-            return False
     return contradiction(later.evidence, earlier.evidence) is None
 
 
