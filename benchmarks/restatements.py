@@ -102,7 +102,8 @@ def chains(encoder: Encoder) -> tuple[list[list[Example]], list[dict[str, Any]]]
     for name in EXAMPLES["development"]:
         for row in rows(DATA / name):
             chain = parse_chain(row["text"])
-            listed.append({**row, "marked": any(point.restated for point in chain.points)})
+            writer = row.get("writer", name)
+            listed.append({**row, "writer": writer, "marked": any(point.restated for point in chain.points)})
             said = told(chain)
             span = _plain(row.get("span") or "") if row["detector"] == "restated" else ""
             numbers = matrix(encoder, said) if len(said) > 1 else np.zeros((0, 0, len(FEATURES)))
@@ -111,7 +112,7 @@ def chains(encoder: Encoder) -> tuple[list[list[Example]], list[dict[str, Any]]]
                 text = _plain(said[i].text)
                 repeats = bool(span) and (span in text or text in span)
                 sure = [adds_nothing(said[i], earlier) for earlier in said[:i]]
-                points.append(Example(name, numbers[i, :i], sure, repeats, CHAIN if repeats else 1.0))
+                points.append(Example(writer, numbers[i, :i], sure, repeats, CHAIN if repeats else 1.0))
             found.append(points)
     return found, listed
 
@@ -173,14 +174,15 @@ def main() -> None:
             if example.writer == writer:
                 scores[writer].append((rate(model, [example]), example.repeats, is_english))
         for chain, row in zip(points, told_of, strict=True):
-            if row["detector"] == "restated" and chain and chain[0].writer == writer:
+            if row["detector"] == "restated" and row["writer"] == writer:
                 value = 1.0 if row["marked"] else rate(model, chain)
                 scores[writer].append((value, row["label"], row["language"] == "en"))
-    scores["all chains"] = [one for name in EXAMPLES["development"] for one in scores[name]]
+    of_chains = {row["writer"] for row in told_of}
+    scores["all chains"] = [one for writer in scores if writer in of_chains for one in scores[writer]]
     for writer, found in scores.items():
         p, y, en = (np.array(column) for column in zip(*found, strict=True))
         marked = p >= SURE
-        auc = [f"{roc_auc_score(y[of], p[of]):.2f}" for of in (en | True, en)]
+        auc = [f"{roc_auc_score(y[of], p[of]):.2f}" if of.any() else "" for of in (en | True, en)]
         shares = (y[marked].mean(), marked[y].mean())
         lines.append(f"| {writer} | {len(y)} | " + " | ".join([*auc, *(f"{share:.2f}" for share in shares)]) + " |")
     model = fit(everything)
@@ -192,7 +194,6 @@ def main() -> None:
     share = np.mean(np.array(others) >= SURE)
     lines += ["", f"Of {len(others)} chains for other detectors {share:.1%} would have a point marked."]
     print("\n".join(lines))
-    print(dict(zip(FEATURES, model[1].coef_[0].round(2), strict=True)))
     RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -196,7 +196,7 @@ def _shows_nothing(text: str, unsure: float = 0.6) -> bool:
     told = understand(mask_places(text, " "), language([text]))
     shows = any(word.concepts and not any(map(_WHEREABOUTS.match, word.concepts)) for word in told)
     known = all(word.concepts for word in told)
-    country = any(place.kind == "country" for place in find_places(text))
+    country = any(place.kind in ("country", "region") for place in find_places(text))
     # Of 6,000 points of the test banks one that shows something passes: "Plates of Chile", in Spanish.
     bounds = [0.86 if country else 1.0, 1.0 if shows else 0.15 if known else unsure]
     return bool(kinds([text])[0, _PLACE] >= min(bounds))
@@ -221,7 +221,7 @@ def is_place(text: str) -> bool:
 _OPTIONS = re.compile(r"\b(?:or|oder|ou|o|oppure|of)\b|\bили\b|或|または|أو", re.IGNORECASE)
 _PLACE = KINDS.index("place")
 _WHEREABOUTS = re.compile(
-    r"(?:place|size|num)\.|build\.(?:town|village|suburb)|own\.lead$|"
+    r"(?:place|size|num)\.|build\.(?:town|village|suburb)|own\.(?:lead|surround|regions?|zone)$|"
     r"land\.(?:coast|island|mountain|hill|plateau|valley|plain|desert|savanna|steppe|river|lake|horizon)"
 )
 _INSTEAD = re.compile(

@@ -35,7 +35,7 @@ _SHARED_WORDS = frozenset(
 )  # English words of other languages too
 _ENGLISH_WORDS = STOP_WORDS - _SHARED_WORDS
 _BREAKS = frozenset(",.;:!?()/")
-_JOINTS = frozenset({"and", "or", ",", "/"})
+_JOINTS = frozenset({"and", "or", "on", ",", "/"})  # "black on yellow" has both
 _SAME_TOPIC = 0.6  # share of common words from which two sides are said of the same thing
 _SAME_CLAUSE = 0.75  # and from which a denied clause denies the other
 
@@ -176,6 +176,7 @@ def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
 @lru_cache(maxsize=20_000)
 def _parse(text: str) -> _Parsed:
     text = re.sub(r"n['’]t\b", " not", text.lower())
+    text = re.sub(r"\bnot (?:one|a single)\b(?! but)", "no", text)
     tokens = _TOKEN.findall(re.sub(r"\b(rather than|instead of)\b", " without ", text))
     if _foreign(tokens) > 0:
         return _Parsed((), (), (), (), (), ())
@@ -296,7 +297,8 @@ def _absent(words: list[str], at: int, seen: set[int]) -> list[frozenset[str]]:
         if after >= len(words) or words[after] not in ("or", "nor"):
             break
         after += 1
-    subject = words[at] in ("absent", "missing") or (at + 1 < len(words) and words[at + 1] in PREDICATE_WORDS)
+    said = words[at] in ("absent", "missing", "forbidden", "prohibited")
+    subject = said or (at + 1 < len(words) and words[at + 1] in PREDICATE_WORDS)
     if not found and subject:
         run = _run_before(words, at)
         before = at

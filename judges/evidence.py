@@ -119,7 +119,6 @@ def _filler() -> frozenset[str]:
 _QUOTED = re.compile(
     r"[\"“”„«»「」『』]([^\"“”„«»「」『』]{1,80})[\"“”„«»「」『』]|(?<!\w)['‘‚]([^'‘’‚]{1,80})['’‘](?!\w)"
 )
-_CODE = re.compile(r"\b(?:[^\W\d_a-zà-ÿ]{2,}|\w*\d\w*)\b")
 
 
 _NUMBERED = re.compile(r"^\W*(?:\d+\s*[.:)|]\s|[一二三四五六七八九十]+[、.:.:])")
@@ -152,8 +151,13 @@ def specifics(text: str) -> frozenset[str]:
     """
     text = _NUMBERED.sub("", text)
     quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
-    codes = [code for code in _CODE.findall(_QUOTED.sub(" ", text)) if code[0] < "\u2e80"]
+    codes = [word for word in _WORD.findall(_QUOTED.sub(" ", text)) if _is_code(word)]
     return frozenset(said.casefold().strip() for said in (*quoted, *codes)) - {""}
+
+
+def _is_code(word: str) -> bool:
+    """Whether a word is a number or letters that are all capitals; in Chinese and Japanese words run together."""
+    return word[0] < "\u2e80" and ((len(word) > 1 and word.isupper()) or any(map(str.isdecimal, word)))
 
 
 _LANGUAGES = _words(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-__all__ = ["Word", "gloss", "language", "understand", "wider"]
+__all__ = ["Word", "gloss", "language", "says_another", "understand", "wider"]
 
 # The vowel signs and accents of many scripts are no letters to `re`.
 _MARKS = (
@@ -32,7 +32,8 @@ _STEM = 4  # letters of the shortest
 _LONGEST = 40  # of a compound
 _COMPOUNDING = ("de", "fi", "hu", "nl", "sv")  # languages that write a noun and what it is of as one word
 _ASPECTS = ("colour.", "lang.", "material.", "num.", "shape.", "side.", "size.")  # a thing has one of them, or few
-_STOP = "stop"
+_STOP, _ANOTHER = "stop", "another"
+_CONNECTING = frozenset({_STOP, _ANOTHER})
 _REMEMBERED = 1 << 14
 
 
@@ -94,7 +95,7 @@ class _Glossary:
             concepts = {concept for size, concept in found if size == best}
             end = at + 1 + best[0]
             parts: list[set[str]] = []
-            if end > at + 1:
+            if end > at + 1 and concepts - _CONNECTING:
                 parts = [self._single(token) for token in tokens[at:end]]
             elif not concepts and self.compounds and len(tokens[at]) <= _LONGEST:
                 parts = self._parts(tokens[at])
@@ -118,7 +119,7 @@ class _Glossary:
     def _single(self, token: str, ending: int = _ENDING) -> set[str]:
         alone = [(len(head), concept) for head, rest, concept in self._starting(token, ending) if not rest]
         longest = max((size for size, _ in alone), default=0)
-        return {concept for size, concept in alone if size == longest} - {_STOP}
+        return {concept for size, concept in alone if size == longest} - _CONNECTING
 
     def _starting(self, token: str, ending: int = _ENDING) -> Iterator[tuple[str, tuple[str, ...], str]]:
         for rest, concept in self.terms.get(token, ()):
@@ -209,8 +210,24 @@ def understand(text: str, code: str | None) -> tuple[Word, ...]:
     """
     text = _normal(text)
     found = _glossary(code).words(text) if code else (Word(token, frozenset()) for token in _TOKEN.findall(text))
-    told = (Word(word.text, word.concepts - {_STOP}) for word in found if word.concepts != {_STOP})
+    said = (word for word in found if not word.concepts or word.concepts - _CONNECTING)
+    told = (Word(word.text, word.concepts - _CONNECTING) for word in said)
     return tuple(word for word in told if word.concepts or len(word.text) > 2 or not _SMALL.fullmatch(word.text))
+
+
+def says_another(text: str, code: str | None) -> bool:
+    """Whether a text says that it is about a further thing: "the next pole", "is yellow too".
+
+    Args:
+        text: a statement.
+        code: its language, as `language` gives it; None: it does not.
+
+    Example:
+        >>> from judges.glossary import says_another
+        >>> says_another("The next pole is of wood.", "en"), says_another("Der Mast ist hölzern.", "de")
+        (True, False)
+    """
+    return code is not None and any(_ANOTHER in word.concepts for word in _glossary(code).words(_normal(text)))
 
 
 @lru_cache(1)

@@ -73,7 +73,11 @@ SIDE_TOPICS = {
 # After "left" or "right" these make it something else than a side.
 SIDE_IDIOMS = _words("away now here there behind over angle angled")
 
-NEGATORS = _words("no not never without lack lacking lacked nor neither absence cannot devoid none absent missing")
+NEGATORS = _words(
+    """
+    no not never without lack lacking lacked nor neither absence cannot devoid none absent missing forbidden prohibited
+    """
+)
 # After a negator these make it something else than a denial.
 NEGATION_IDIOMS = _words("longer matter doubt other only just necessarily wonder one")
 # "X is not ...": a denial of X itself.
@@ -97,7 +101,7 @@ STOP_WORDS = _words(
     being am do does did has have had having can could may might must shall should will would not no without never
     somewhere very quite rather mostly often usually always sometimes only just more most much almost nearly up down
     out off far away ahead full empty per via plus however therefore thus lack lacking lacked absence cannot devoid
-    none neither absent missing
+    none neither absent missing forbidden prohibited entirely completely totally wholly altogether
     """
 )
 # They end a noun phrase as a stop word does. Those that are nouns here more often (line, point, mark) are left out.
@@ -126,7 +130,8 @@ POSITION_WORDS = _words("edge centre side front back top bottom base foot should
 # What may stand between a noun and the adjective said of it: "the poles are mostly made of wood".
 COPULA_WORDS = _words(
     """
-    is are was were be been look appear seem mostly often usually always very deep dark bright light pale painted a an
+    is are was were be been look appear seem mostly often usually always entirely completely totally wholly altogether
+    very deep dark bright light pale painted a an
     the all made of from in out built not never has have colour color coloured colored
     """
 )

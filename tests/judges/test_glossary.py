@@ -27,11 +27,12 @@ def lines(name):
 
 
 CONCEPTS = {row[0]: row[1:] for row in lines("concepts.tsv")}
+OF_ALL = {concept for concept in CONCEPTS if not concept.startswith("own.")}
 
 
 def test_twenty_two_languages():
     assert len(LANGUAGES) == 22
-    assert len(CONCEPTS) == 413
+    assert len(OF_ALL) == 500
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -39,7 +40,7 @@ def test_a_table_is_well_formed(code):
     table = lines(f"{code}.tsv")
     ids = [row[0] for row in table]
     assert len(ids) == len(set(ids))
-    assert set(ids) >= set(CONCEPTS), "a concept is missing"
+    assert set(ids) >= OF_ALL, "a concept is missing"
     assert all(concept in CONCEPTS or re.fullmatch(r"own\.\w+", concept) for concept in ids)
     for _, listed in table:
         terms = listed.split(", ")
@@ -71,7 +72,7 @@ def test_words_as_by_hand(code):
     [
         ("The poles are made of timber.", "en", "utility pole wood"),
         ("Left-hand traffic", "en", "left traffic"),
-        ("Umlaufende Holzbalkone", "de", "umlaufende balcony wood"),
+        ("Umlaufende Holzbalkone", "de", "surround balcony wood"),
         ("Rote Erde", "de", "red soil"),
         ("Деревянные столбы", "ru", "wood utility pole"),
         ("Ahşap direkler", "tr", "wood utility pole"),

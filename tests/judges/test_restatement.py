@@ -30,7 +30,9 @@ def test_the_formula(row):
     plain = [mask_places(without_quotes(said.text), " ").casefold() for said in (later, earlier)]
     letters = slow.letters(*plain)
     assert x["letters"] == pytest.approx(letters, rel=1e-9)
-    p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], letters)
+    names = later.specifics | earlier.specifics | later.places & earlier.places
+    assert x["names"] == slow.names_shared((later.text, earlier.text), names)
+    p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], letters, x["another"], x["names"])
     expected = 1.0 if adds_nothing(later, earlier) else 0.0 if x["shared"] == 0 else p
     assert restates(later, earlier, 0.4, 0.6) == pytest.approx(expected, rel=1e-9)
 

@@ -9,6 +9,7 @@ import judges
 
 FOLDER = Path(judges.__file__).parent / "data"
 COMPOUNDS = {"de", "fi", "hu", "nl", "sv"}
+TALK = {"stop", "another"}
 ASPECTS = {"colour", "lang", "material", "num", "shape", "side", "size"}
 
 
@@ -31,7 +32,7 @@ def alone(terms, token, ending=6):
     """Concepts of a single word, by its longest stem."""
     found = [(len(term[0].rstrip("*")), c) for term, c in terms if len(term) == 1 and fits(term[0], token, ending)]
     longest = max((size for size, _ in found), default=0)
-    return {concept for size, concept in found if size == longest} - {"stop"}
+    return {concept for size, concept in found if size == longest} - TALK
 
 
 def understand(text, code):
@@ -47,7 +48,7 @@ def understand(text, code):
         concepts = {concept for size, concept in candidates if size == best}
         taken, tokens = tokens[: best[0]], tokens[best[0] :]
         inside = []
-        if len(taken) > 1:
+        if len(taken) > 1 and concepts - TALK:
             inside = [alone(terms, token) for token in taken]
         elif not concepts and code in COMPOUNDS:
             inside = parts(terms, taken[0])
@@ -59,9 +60,9 @@ def understand(text, code):
         if concepts or all(not part for part in inside):
             found.append((" ".join(taken), concepts))
     return [
-        (word, concepts - {"stop"})
+        (word, concepts - TALK)
         for word, concepts in found
-        if concepts != {"stop"} and (concepts or len(word) > 2 or not word.isascii())
+        if not (concepts and concepts <= TALK) and (concepts or len(word) > 2 or not word.isascii())
     ]
 
 
@@ -88,12 +89,24 @@ def letters(one, other):
     return dot / (lengths[0] * lengths[1])
 
 
-def probability(later, earlier, cosines, quoted, contradicted, letters):
+def names_shared(texts, names):
+    """How many names have all their words, in a row, in both texts; at most three."""
+    both = [re.findall(r"[^\W_]+", text.casefold()) for text in texts]
+    found = set()
+    for name in names:
+        words = re.findall(r"[^\W_]+", name.casefold())
+        if all(any(text[i : i + len(words)] == words for i in range(len(text))) for text in both):
+            found.add(tuple(words))
+    return min(len(found), 3)
+
+
+def probability(later, earlier, cosines, quoted, contradicted, letters, another, names):
     """The formula of `judges.restatement.restates`, of words as `understand` gives them."""
     model = json.loads((FOLDER / "restatements.json").read_text(encoding="utf-8"))
     lines = (FOLDER / "glossary" / "concepts.tsv").read_text(encoding="utf-8").splitlines()
     wider = {line.split("\t")[0]: line.split("\t")[3].split(", ") for line in lines}
     shared = missing = 0.0
+    whereabouts = 0
     for word, concepts in later:
         known = set().union(*(others for _, others in earlier))
         near = {broad for concept in known for broad in wider.get(concept, [])}
@@ -110,5 +123,7 @@ def probability(later, earlier, cosines, quoted, contradicted, letters):
         shared += best
         if not best and concepts:
             missing += min(model["rarity"].get(concept, 6.0) for concept in concepts)
+            whereabouts += any(concept.split(".")[0] in ("place", "dir") for concept in concepts)
     x = [math.log(1 + shared), math.log(1 + missing), *cosines, quoted, contradicted, letters]
+    x += [whereabouts, len(later), another, names]
     return 1 / (1 + math.exp(-model["bias"] - sum(w * value for w, value in zip(model["weights"], x, strict=True))))
