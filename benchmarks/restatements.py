@@ -2,9 +2,9 @@
 
     python -m benchmarks.restatements [--fit]
 
-`tests/judges/data/restatements.jsonl` holds pairs of points by three writers, the examples of the detector ``restated``
-among the development files chains by eight more, with the point that repeats. The pairs of a writer, and the chains of
-a file, are judged by a model fitted to all others: pairs one by one, a chain by the point that is likeliest a
+`tests/judges/data/restatements.jsonl` holds pairs of points by five writers, the examples of the detector ``restated``
+among the development files chains by others, with the point that repeats. The pairs of a writer, and the chains of a
+writer or file, are judged by a model fitted to all others: pairs one by one, a chain by the point that is likeliest a
 repetition (1 where `parse_chain` has marked one). Beside, how many of the chains written for other detectors, whose
 points should all be new, would have one marked. ``--fit`` fits to all and writes ``judges/data/restatements.json``.
 Needs scikit-learn, which sentence-transformers brings, and the encoder of `judges.embeddings`.

@@ -21,6 +21,7 @@ OPPOSED = {
         The car has white front plates. | Yellow front plates on the car.
         bollards with a red reflector | bollards with a black reflector
         red and white bollards | black and yellow bollards
+        The signs are white on blue. | green and black signs
         a red and white chevron sign | a black and white chevron sign
         white centre lines | yellow centre lines
         A white line along each edge, a yellow one in the middle. | A yellow line along each edge.
@@ -46,6 +47,9 @@ OPPOSED = {
         generation 3 camera | generation 4 camera
         poles with two insulators | poles with three insulators""",
     "negation": """
+        There is not one bollard. | a bollard
+        bollards | Bollards are completely absent.
+        Overtaking is prohibited. | Overtaking is allowed.
         no bollards | bollards
         larch rather than spruce on the slopes | spruce instead of larch on the slopes
         Slopes without any spruce rise from the valley. | Dark spruce rise from the valley.
@@ -62,6 +66,11 @@ OPPOSED = {
         The bollards lack a reflector. | The bollards have a red reflector.""",
 }
 AT_PEACE = """
+    The plates are black on yellow. | yellow plates with black letters
+    The absence of trees is complete. | There is not one tree on the lava.
+    Woodland is entirely missing from the view. | not a single tree between the road and the hills
+    a solid line on the bend for no overtaking | Overtaking is forbidden along the bend.
+    not one but two stripes | two stripes
     red roofs | white plates with a red soil
     red roofs | white walls
     white edge lines and no centre line | edges marked in white, without a line in the middle

@@ -10,7 +10,7 @@ import pytest
 import judges
 from judges import glossary
 from judges.embeddings import Encoder
-from judges.glossary import gloss, language, understand, wider
+from judges.glossary import gloss, language, says_another, understand, wider
 from tests.reference import glossary as slow
 
 FOLDER = Path(judges.__file__).parent / "data" / "glossary"
@@ -83,6 +83,23 @@ def test_words_as_by_hand(code):
 )
 def test_glosses(text, code, said):
     assert sorted(gloss(understand(text, code)).split()) == sorted(said.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "further", "first"),
+    [
+        ("en", "The board too is blue.", "The board is blue."),
+        ("de", "Auch der Mast ist hölzern.", "Der Mast ist hölzern."),
+        ("ru", "Соседний столб тоже деревянный.", "Столб деревянный."),
+        ("zh", "另一块牌子是红色的", "牌子是红色的"),
+        ("ja", "隣の店も赤い", "店は赤い"),
+        (None, "another", "another"),
+    ],
+)
+def test_a_further_thing(code, further, first):
+    assert says_another(further, code) is (code is not None)
+    assert not says_another(first, code)
+    assert "another" not in {concept for word in understand(further, code) for concept in word.concepts}
 
 
 def test_languages_are_told_from_their_words():

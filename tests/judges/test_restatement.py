@@ -7,7 +7,7 @@ from benchmarks import restatements as fit
 from judges import restatement
 from judges.chains import ReasoningChain, mark_restated
 from judges.embeddings import Encoder
-from judges.evidence import without_quotes
+from judges.evidence import specifics, without_quotes
 from judges.glossary import language, understand
 from judges.places import mask_places
 from judges.restatement import FEATURES, Said, adds_nothing, compared, restates
@@ -52,6 +52,11 @@ def test_the_formula(row):
         ("A sign says 'Nasi'", "A sign says 'Mie'", False),
         ("Terra vermelha na beira da estrada.", "O solo do acostamento é avermelhado.", True),
         ("Die Leitpfosten tragen eine schwarze Kappe.", "Die Leitpfosten haben eine schwarze Kappe.", True),
+        ("Words on the stores are in Castilian", "They are written in Spanish", True),  # languages are no places
+        ("The lettering is in Lao and French.", "The lettering is in English.", False),
+        ("Название написано по-казахски.", "Надпись на казахском", True),
+        ("White plates and red soil.", "White plates, typical of Kenya.", True),  # a country is nothing to be seen
+        ("Signs to Nairobi", "Signs to Nakuru", False),
         ("...", "...", False),
         ("", "", False),
     ],
@@ -69,6 +74,43 @@ def test_more_of_the_same_is_likelier_a_repetition():
     assert restates(*said[0], 0.9, 0.9) > p[0] > restates(*said[0], 0.1, 0.1)
     quoted = both("Shutters, red brick, 'Boulangerie'", earlier)
     assert restates(*quoted, 0.5, 0.5) < p[0]
+
+
+def test_a_further_thing_is_no_repetition():
+    earlier = "A carved pillar with a small roof stands at the field edge."
+    for one, further in (
+        (
+            "A carved pillar is under a roof, with a pensive Christ",
+            "Another carved pillar is under a roof, with a pensive Christ",
+        ),
+        ("This pillar is carved and shows a saint", "The next pillar is carved and shows a saint"),
+    ):
+        p, q = (restates(*both(later, earlier), 0.5, 0.5) for later in (one, further))
+        assert q < p - 0.05
+
+
+def test_names_in_both():
+    earlier = "A long jeepney with 'Sta. Rosa - Calamba' painted on its side"
+    named = "The route lettered on this bus is Sta. Rosa - Calamba"
+    x, y = (dict(zip(FEATURES, compared(*both(later, earlier), 0.4, 0.4), strict=True)) for later in (named, "A bus"))
+    assert x["names"] == 2  # the quote, and the town in it
+    assert y["names"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Номера Казахстана, код 02 и буквы КЗ", {"02", "кз"}),
+        ("번호판은 흰색이다", set()),
+        ("ΚΤΕΛ στο λεωφορείο", {"κτελ"}),
+        ("أرض حمراء", set()),
+        ("国道3号", set()),
+        ("İZM 35, A4", {"i̇zm", "35", "a4"}),
+        ("A sign says «Ұн» and 'Nasi'", {"ұн", "nasi"}),
+    ],
+)
+def test_specifics(text, found):
+    assert specifics(text) == found
 
 
 def test_in_six_languages():
