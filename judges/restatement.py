@@ -144,7 +144,7 @@ def compared(later: Said, earlier: Said, cosine: float, of_glosses: float) -> tu
         and of those that it lacks (words that the glossary lacks left out); the two cosines; how many quotes, numbers
         and codes the later one adds, at most two; whether the two contradict each other; the cosine of their pieces;
         how many of the words that lack say where something is; how many words the later point has; whether it says that
-        it is about a further thing; how many quotes, numbers, codes and places are in both, at most three.
+        it is about a further thing; how many quotes, numbers and codes are in both, at most three.
 
     Example:
         >>> from judges.restatement import FEATURES, Said, compared
@@ -175,8 +175,8 @@ def _words_shared(later: Said, earlier: Said) -> tuple[float, list[Word]]:
 
 
 def _names_shared(later: Said, earlier: Said) -> int:
-    """How many quotes, numbers, codes and places are in both, also where only one of them quotes."""
-    names = set(map(_plain, later.specifics | earlier.specifics | later.places & earlier.places))
+    """How many quotes, numbers and codes are in both, also where only one of them quotes."""
+    names = set(map(_plain, later.specifics | earlier.specifics))
     return sum(name in later.plain and name in earlier.plain for name in names)
 
 
