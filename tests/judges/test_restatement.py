@@ -54,6 +54,7 @@ def test_the_formula(row):
         ("Die Leitpfosten tragen eine schwarze Kappe.", "Die Leitpfosten haben eine schwarze Kappe.", True),
         ("Words on the stores are in Castilian", "They are written in Spanish", True),  # languages are no places
         ("The lettering is in Lao and French.", "The lettering is in English.", False),
+        ("The shop has Spanish letters.", "Portuguese is the language of the letters.", False),
         ("Название написано по-казахски.", "Надпись на казахском", True),
         ("White plates and red soil.", "White plates, typical of Kenya.", True),  # a country is nothing to be seen
         ("Signs to Nairobi", "Signs to Nakuru", False),
