@@ -83,6 +83,7 @@ class _Side:
 
 
 Claim = TypeVar("Claim", _Mention, _Side)
+Found = TypeVar("Found", _Mention, _Side, frozenset[str])
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,12 @@ def _parse(text: str) -> _Parsed:
         if run and not absent_at & set(range(at, at + len(run))):
             things.append(frozenset(run))
         at += len(run) + 1
-    return _Parsed(_mentions(words), tuple(sides), tuple(things), tuple(absent), tuple(said), tuple(denied))
+    return _Parsed(_once(_mentions(words)), _once(sides), _once(things), _once(absent), _once(said), _once(denied))
+
+
+def _once(said: Sequence[Found]) -> tuple[Found, ...]:
+    """What is said, without what a long text says again: two texts are compared one with each."""
+    return tuple(dict.fromkeys(said))
 
 
 def _stem(word: str) -> str:

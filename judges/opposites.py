@@ -76,6 +76,7 @@ SIDE_IDIOMS = _words("away now here there behind over angle angled")
 NEGATORS = _words(
     """
     no not never without lack lacking lacked nor neither absence cannot devoid none absent missing forbidden prohibited
+    forbid forbids prohibit prohibits
     """
 )
 # After a negator these make it something else than a denial.
@@ -101,7 +102,8 @@ STOP_WORDS = _words(
     being am do does did has have had having can could may might must shall should will would not no without never
     somewhere very quite rather mostly often usually always sometimes only just more most much almost nearly up down
     out off far away ahead full empty per via plus however therefore thus lack lacking lacked absence cannot devoid
-    none neither absent missing forbidden prohibited entirely completely totally wholly altogether
+    none neither absent missing forbidden prohibited forbid forbids prohibit prohibits entirely completely totally
+    wholly altogether
     """
 )
 # They end a noun phrase as a stop word does. Those that are nouns here more often (line, point, mark) are left out.

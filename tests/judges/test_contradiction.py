@@ -71,6 +71,7 @@ AT_PEACE = """
     Woodland is entirely missing from the view. | not a single tree between the road and the hills
     a solid line on the bend for no overtaking | Overtaking is forbidden along the bend.
     not one but two stripes | two stripes
+    Parking is forbidden here. | A sign prohibits parking.
     red roofs | white plates with a red soil
     red roofs | white walls
     white edge lines and no centre line | edges marked in white, without a line in the middle
