@@ -17,7 +17,7 @@ from judges.json_answers import Fragment
 from judges.parsing import fragments
 from judges.places import BREADTHS as BREADTHS
 from judges.places import Place, breadth_of, find_places
-from judges.restatement import SURE, Said, restates
+from judges.restatement import SURE, Said, adds_no_word, restates
 from judges.sentences import mentions, sentences
 
 __all__ = [
@@ -199,13 +199,18 @@ def mark_restated(
     return replace(chain, points=tuple(points))
 
 
+# Latin letters, with punctuation: cosines of other scripts are near 1 for texts of any content.
+_LATIN = re.compile(r"[\u0000-\u024f\u1e00-\u1eff\u2000-\u20ff]*")
+
+
 def _repeats(later: Said, earlier: Said, cosine: float, of_glosses: float, same: float) -> bool:
     # an encoder takes any two texts of a script that it does not know for alike
     if later.words and not later.concepts and not later.text.isascii():
         common = {word.text for word in later.words} & {word.text for word in earlier.words}
         if len(common) < 0.75 * len(later.words):
             return False
-    if cosine >= same and later.specifics <= earlier.specifics:
+    trusted = _LATIN.fullmatch(later.text) or adds_no_word(later, earlier)
+    if trusted and not later.another and cosine >= same and later.specifics <= earlier.specifics:
         return contradiction(later.evidence, earlier.evidence) is None
     related = max(cosine, of_glosses) >= min(same, RELATED)
     return related and restates(later, earlier, cosine, of_glosses) >= SURE

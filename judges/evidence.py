@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 from judges.opposites import ATTRIBUTES, COPULA_WORDS, SIDES, STOP_WORDS, VERBS
@@ -117,11 +118,16 @@ def _filler() -> frozenset[str]:
 
 
 _QUOTED = re.compile(
-    r"[\"“”„«»「」『』]([^\"“”„«»「」『』]{1,80})[\"“”„«»「」『』]|(?<!\w)['‘‚]([^'‘’‚]{1,80})['’‘](?!\w)"
+    r"[\"“”„«»「」『』《》]([^\"“”„«»「」『』《》]{1,80})[\"“”„«»「」『』《》]|(?<!\w)['‘‚]([^'‘’‚]{1,80})['’‘](?!\w)"
 )
-
-
-_NUMBERED = re.compile(r"^\W*(?:\d+\s*[.:)|]\s|[一二三四五六七八九十]+[、.:.:])")
+_LETTERS = re.compile(r"[^\W\u2e80-\ufeff]+")  # in Chinese and Japanese a code is not spaced from the words about it
+_LETTER = re.compile(r"(?<=\w )[^\W\d_](?![\w'’-])")  # one alone, not the first word: "road V"; not a T-junction
+_NUMBERED = re.compile(
+    r"^\W*(?:\d+\s*[.:)|]\s|[一二三四五六七八九十]+[、.:.:]|第[一二三四五六七八九十]+[步点條条][、,,::]?|"
+    r"(?:step|clue|point|hint|observation|schritt|hinweis|étape|indice|paso|pista|passo|indizio|stap|krok|шаг|крок|adım|"
+    r"lépés|vaihe|steg|langkah|bước)\s+\d+\s*[.:)|–—-]\s)",
+    re.IGNORECASE,
+)
 
 
 def without_quotes(text: str) -> str:
@@ -149,15 +155,19 @@ def specifics(text: str) -> frozenset[str]:
         >>> sorted(specifics("Plates begin with DK, the sign says 'Nasi Goreng' 3 km"))
         ['3', 'dk', 'nasi goreng']
     """
-    text = _NUMBERED.sub("", text)
+    text = _NUMBERED.sub("", unicodedata.normalize("NFKC", text))
     quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
-    codes = [word for word in _WORD.findall(_QUOTED.sub(" ", text)) if _is_code(word)]
+    plain = _QUOTED.sub(" ", text)
+    words = _LETTERS.findall(plain)
+    shouted = plain.isupper() and len(words) > 1 and any(word.isalpha() and len(word) > 3 for word in words)
+    codes = [word for word in words if _is_code(word, shouted)]
+    codes += [letter for letter in _LETTER.findall(plain) if letter.isupper() and letter != "I" and not shouted]
     return frozenset(said.casefold().strip() for said in (*quoted, *codes)) - {""}
 
 
-def _is_code(word: str) -> bool:
-    """Whether a word is a number or letters that are all capitals; in Chinese and Japanese words run together."""
-    return word[0] < "\u2e80" and ((len(word) > 1 and word.isupper()) or any(map(str.isdecimal, word)))
+def _is_code(word: str, shouted: bool) -> bool:
+    """Whether a word is a number, or letters that are all capitals where others are not."""
+    return any(map(str.isdecimal, word)) or (len(word) > 1 and word.isupper() and not shouted)
 
 
 _LANGUAGES = _words(

@@ -33,6 +33,7 @@ _LONGEST = 40  # of a compound
 _COMPOUNDING = ("de", "fi", "hu", "nl", "sv")  # languages that write a noun and what it is of as one word
 _ASPECTS = ("colour.", "lang.", "material.", "num.", "shape.", "side.", "size.")  # a thing has one of them, or few
 _STOP, _ANOTHER = "stop", "another"
+_NUMBERS = "num.eight"  # the row of those from eight on; they are rarely said in two ways, so each word is its own
 _CONNECTING = frozenset({_STOP, _ANOTHER})
 _REMEMBERED = 1 << 14
 
@@ -63,8 +64,9 @@ class _Glossary:
         self.unspaced: dict[str, set[str]] = defaultdict(set)
         table = (files("judges") / "data" / "glossary" / f"{code}.tsv").read_text(encoding="utf-8")
         for line in table.splitlines():
-            concept, listed = line.split("\t")
+            row, listed = line.split("\t")
             for term in listed.split(", "):
+                concept = f"num.{term.rstrip('*')}" if row == _NUMBERS else row
                 if _UNSPACED.match(term):
                     self.unspaced[term].add(concept)
                     continue

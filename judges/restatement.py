@@ -16,7 +16,7 @@ from judges.evidence import evidence, specifics, without_quotes
 from judges.glossary import Word, gloss, says_another, understand, wider
 from judges.places import find_places, mask_places
 
-__all__ = ["FEATURES", "SURE", "Said", "adds_nothing", "compared", "rarities", "restates"]
+__all__ = ["FEATURES", "SURE", "Said", "adds_no_word", "adds_nothing", "compared", "rarities", "restates"]
 
 FEATURES = (
     *("shared", "missing", "cosine", "cosine of the glosses", "quoted", "contradicted", "letters"),
@@ -100,11 +100,11 @@ class Said:
         return frozenset().union(*map(wider, self.concepts))
 
     @cached_property
-    def starts(self) -> dict[str, list[str]]:
+    def starts(self) -> dict[str, list[Word]]:
         """Its words by their first letters."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[Word]] = {}
         for word in self.words:
-            found.setdefault(word.text[:_STEM], []).append(word.text)
+            found.setdefault(word.text[:_STEM], []).append(word)
         return found
 
     @cached_property
@@ -180,8 +180,24 @@ def _names_shared(later: Said, earlier: Said) -> int:
     return sum(name in later.plain and name in earlier.plain for name in names)
 
 
+def adds_no_word(later: Said, earlier: Said) -> bool:
+    """Whether an earlier point has every word of a later one that the glossary knows.
+
+    Args:
+        later: the point.
+        earlier: that it is held against.
+
+    Example:
+        >>> from judges.restatement import Said, adds_no_word
+        >>> snow, trees = (Said.of(text, "zh") for text in ("山上有雪", "山上有树"))
+        >>> adds_no_word(snow, snow), adds_no_word(trees, snow)
+        (True, False)
+    """
+    return not any(word.concepts for word in _words_shared(later, earlier)[1])
+
+
 def adds_nothing(later: Said, earlier: Said) -> bool:
-    """Whether a point has only words, places, quotes and numbers of an earlier one, and does not contradict it.
+    """Whether a point has only words, places, quotes and numbers of an earlier one, of the same thing and at peace.
 
     Args:
         later: the point.
@@ -194,7 +210,7 @@ def adds_nothing(later: Said, earlier: Said) -> bool:
         (True, False)
     """
     shared, lacks = _words_shared(later, earlier)
-    if not shared or lacks or later.specifics - earlier.specifics or later.places - earlier.places:
+    if not shared or lacks or later.another or later.specifics - earlier.specifics or later.places - earlier.places:
         return False
     return contradiction(later.evidence, earlier.evidence) is None
 
@@ -246,15 +262,17 @@ def _shared(word: Word, earlier: Said) -> float:
     both = word.concepts & earlier.concepts or word.concepts & earlier.wider
     if both:
         return min(max(map(_rare, both)), _CHARACTER if _character(word) else math.inf)
-    alike = any(_same(word.text, other) for other in earlier.starts.get(word.text[:_STEM], ()))
+    alike = any(_same(word, other) for other in earlier.starts.get(word.text[:_STEM], ()))
     return _rarity(word) if alike else 0.0
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether two words that start alike differ in their endings only."""
-    short, long = sorted((one, other), key=len)
+def _same(one: Word, other: Word) -> bool:
+    """Whether two words that start alike differ in their endings only; what both mean tells, where that is known."""
+    if one.concepts and other.concepts:
+        return False
+    short, long = sorted((one.text, other.text), key=len)
     same = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
-    return one == other or same >= max(_STEM, 0.6 * len(short))
+    return short == long or same >= max(_STEM, 0.6 * len(short))
 
 
 def _rare(concept: str) -> float:

@@ -205,6 +205,11 @@ def test_restatements_by_similarity():
         ("Die Masten sind aus Holz.", "Aus Holz sind die Masten.", 0.7, True),
         ("Die Masten sind aus Holz.", "Die Dächer sind aus Blech.", 0.8, False),  # unknown to the encoder
         ("屋根は黒い釉薬瓦である。", "車は左側を走っている。", 0.8, False),
+        ("山上有雪。", "山上有树。", 1.0, False),
+        ("번호판은 흰색입니다.", "번호판은 노란색입니다.", 0.95, False),
+        ("Η πινακίδα είναι κίτρινη.", "Η πινακίδα είναι μπλε.", 0.95, False),
+        ("山上有雪。", "山上有积雪。", 1.0, True),
+        ("A road sign.", "Another road sign.", 0.95, False),
         ("The sign reads 'Graz'.", "The sign reads 'Maribor'.", 1.0, False),  # places are masked, what is quoted counts
         ("Plat nomor diawali DK.", "Plat nomor diawali AB.", 0.95, False),
         ("The road is number 7.", "The road is number 9.", 0.95, False),

@@ -58,6 +58,12 @@ def test_the_formula(row):
         ("Название написано по-казахски.", "Надпись на казахском", True),
         ("White plates and red soil.", "White plates, typical of Kenya.", True),  # a country is nothing to be seen
         ("Signs to Nairobi", "Signs to Nakuru", False),
+        ("Fifty steps lead up to it.", "Eighty steps lead up to it.", False),
+        ("Les bornes sont de couleur rouge.", "Des bornes rouges", True),
+        ("Biển hiệu bằng tiếng Việt.", "Biển hiệu bằng tiếng Hàn.", False),  # words that start alike mean two languages
+        ("Столбы деревянные.", "ДЕРЕВЯННЫЕ СТОЛБЫ.", True),
+        ("A road sign.", "Another road sign.", False),
+        ("路牌。", "另一路牌。", False),
         ("...", "...", False),
         ("", "", False),
     ],
@@ -105,7 +111,14 @@ def test_names_in_both():
         ("번호판은 흰색이다", set()),
         ("ΚΤΕΛ στο λεωφορείο", {"κτελ"}),
         ("أرض حمراء", set()),
-        ("国道3号", set()),
+        ("国道3号", {"3"}),
+        ("車牌號是AB。", {"ab"}),
+        ("牌子写着《药店》。", {"药店"}),
+        ("ДЕРЕВЯННЫЕ СТОЛБЫ, КОД 02", {"02"}),  # all in capitals
+        ("Step 5 – a wall", set()),
+        ("第三步,一面墙", set()),
+        ("Route 66 - 2 lanes", {"66", "2"}),
+        ("Road V, a T-junction, the road ４ and then I see 'X'", {"v", "4", "x"}),
         ("İZM 35, A4", {"i̇zm", "35", "a4"}),
         ("A sign says «Ұн» and 'Nasi'", {"ұн", "nasi"}),
     ],

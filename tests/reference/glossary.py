@@ -18,7 +18,9 @@ def table(code):
     found = []
     for line in (FOLDER / "glossary" / f"{code}.tsv").read_text(encoding="utf-8").splitlines():
         concept, terms = line.split("\t")
-        found += [(re.findall(r"[^\W_]+\*?", term), concept) for term in terms.split(", ")]
+        for term in terms.split(", "):
+            large = concept == "num.eight"
+            found.append((re.findall(r"[^\W_]+\*?", term), "num." + term.replace("*", "") if large else concept))
     return found
 
 
@@ -114,7 +116,9 @@ def probability(later, earlier, cosines, quoted, contradicted, letters, another,
             (model["rarity"].get(concept, 6.0) for concept in (concepts & known or concepts & near)), default=0.0
         )
         if not best:
-            for other, _ in earlier:
+            for other, theirs in earlier:
+                if concepts and theirs:
+                    continue
                 same = 0
                 while same < min(len(word), len(other)) and word[same] == other[same]:
                     same += 1
