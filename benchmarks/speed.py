@@ -129,12 +129,12 @@ def ssi(rounds: int) -> dict[str, float]:
     lat, lon, hits = points("eurosat_croma_finetune", 5_400, seed=1)
     performance = torch.from_numpy(hits)
     near = Regions.from_points(lat=lat, lon=lon, radius=RADIUS).nearest(100)
-    vectors, offsets = unit_vectors(near.lat, near.lon).numpy(), near.offsets.numpy()
+    vectors, offsets, members = unit_vectors(near.lat, near.lon).numpy(), near.offsets.numpy(), near.members.numpy()
     up = unit_vectors(near.center_lat, near.center_lon)
     axes = torch.stack([*frame_axes(near.center_lat, near.center_lon), up], 1).numpy()
     clouds = []
     for m in range(len(near)):
-        own = vectors[near.members[offsets[m] : offsets[m + 1]]]
+        own = vectors[members[offsets[m] : offsets[m + 1]]]
         around = lattice.points(np.array([RADIUS]), 5 * len(own))[0] @ axes[m] + axes[m, 2]
         clouds.append(np.concatenate([own, around]))
 
