@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(exit_.code or 0)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", "None of the regions")  # said below the table, with the names of the options
         warnings.showwarning = lambda message, *_: print(f"warning: {_line(message)}", file=sys.stderr)
         try:
             with _ending_in_order():
@@ -324,7 +325,10 @@ def _print_notes(results: Sequence[ScoredTable]) -> None:
             f"An SRE score needs regions with two patches of at least {scored.settings['min_patch_size']} points whose "
             "performance differs: a larger --radius or a smaller --min-patch-size may have some."
         )
-    print(f"SSI looks at the {scored.settings['ssi_max_members']} nearest members of a region.")
+    print(
+        f"SSI looks at the {scored.settings['ssi_max_members']} nearest members of a region; unmarked SSI at where "
+        "they lie, whatever the performance."
+    )
     if "spad" in scored.scores:
         errors = ", ".join(_number(scored.scores["spad_se"]) for scored in results)
         print(f"SPAD is in percent; its standard error is {errors}.")

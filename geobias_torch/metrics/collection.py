@@ -130,9 +130,13 @@ class GeoBiasScores(PointMetric):
         local = local_scores(points, regions, self._plan, self.progress)
         weights = check_weights(self.weights, points)
         values: dict[str, Tensor] = {}
+        unscored = []
         for name in (*self._plan.partitions, *self._plan.ssi):
             (value, counted, _), floor = local.reduce(name, self._plan, weights)
             values |= {name: value, f"{name}_floor": floor, f"{name}_rois": torch.tensor(float(counted))}
+            if not counted:
+                unscored.append(name)
+        self._warn_unscored(unscored, points)
         if "spad" in self.scores:
             values |= spad_scores(points)
         columns = local.columns

@@ -180,6 +180,16 @@ class PointMetric(Metric):
             self._warned.add(key)
             warnings.warn(message, stacklevel=3)
 
+    def _warn_unscored(self, names: Sequence[str], points: Points) -> None:
+        """Say once which scores are NaN though there are points: in a log it looks like a mistake of the model."""
+        if names and len(points.performance):
+            self._warn_once(
+                "unscored",
+                f"None of the regions of {len(points.performance)} points can be scored by {', '.join(names)}, so that "
+                "the score is NaN. Regions count where performance differs and, for SRE, with at least `min_patches` "
+                "patches of at least `min_patch_size` points: a larger `radius` has more points.",
+            )
+
     def regions_of(self, points: Points, radius: float) -> Regions:
         """Every point's ROI; the same object as last time where the coordinates are the same."""
         lat, lon = points.lat.cpu(), points.lon.cpu()

@@ -40,7 +40,8 @@ class _SRE(PointMetric):
         if isinstance(bins, str) and bins == "probability":
             points = points.within((0, 1), '[0, 1] for bins="probability"')
         local = local_scores(points, self.regions_of(points, self.radius), self._plan)
-        (value, _, _), _ = local.reduce("sre", self._plan, check_weights(self.weights, points))
+        (value, counted, _), _ = local.reduce("sre", self._plan, check_weights(self.weights, points))
+        self._warn_unscored([] if counted else [type(self).__name__], points)
         self._local = points.spread(local.columns["sre"])
         return value.to(self.device)
 

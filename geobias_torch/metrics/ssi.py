@@ -24,7 +24,8 @@ class _SSI(PointMetric):
         """Global score, 0-dim float64; NaN where no ROI counts."""
         points = self.points()
         local = local_scores(points, self.regions_of(points, self.radius), self._plan)
-        (value, _, _), _ = local.reduce("ssi", self._plan, None)
+        (value, counted, _), _ = local.reduce("ssi", self._plan, None)
+        self._warn_unscored([] if counted else [type(self).__name__], points)
         self._local = points.spread(local.columns["ssi"])
         return value.to(self.device)
 

@@ -1,6 +1,7 @@
 """GeoBiasScores against the functions it is made of and against tests/reference, key by key."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -221,6 +222,18 @@ def test_constant_performance(value):
     # where the points lie can be scored all the same
     assert np.isfinite(table(metric)["u_ssi"]).all()
     assert np.isnan(table(metric)["m_ssi"]).all()
+
+
+def test_scores_that_are_nan_say_so_once():
+    metric = fed(GeoBiasScores(RADIUS, scores=["sg_sre", "m_ssi"]), rows_of(values=lambda scene, n: np.ones(n)))
+    with pytest.warns(UserWarning, match="points can be scored by sg_sre, m_ssi, so that the score is NaN"):
+        metric.compute()
+    metric.reset()
+    scored = GeoBiasScores(RADIUS, scores=["sg_sre"], min_patch_size=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fed(metric, rows_of(values=lambda scene, n: np.ones(n))).compute()
+        fed(scored, rows_of()).compute()
 
 
 def test_all_at_one_place():
