@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     files.add_argument("--contrast", type=Path, metavar="FILE", help="bank of chains of other locations, for faults")
     files.add_argument("--out", type=Path, required=True, metavar="FILE", help="scores (.jsonl with points, or .csv)")
-    files.add_argument("--skip-bad", action="store_true", help="leave out lines that cannot be used")
+    files.add_argument("--skip-bad", action="store_true", help="leave out lines of these two that cannot be used")
     judge = score.add_argument_group("judge")
     judge.add_argument("--judge", choices=JUDGES, default=JUDGES[0], help="(%(default)s)")
     judge.add_argument("--scorer", choices=SCORERS, default=SCORERS[0], help="(%(default)s)")

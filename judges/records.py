@@ -9,6 +9,7 @@ import math
 import os
 import re
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def read_records(
         try:
             for number, row in (_csv if name.endswith(".csv") else _jsonl)(file, path):
                 keep.add(f"{path}, line {number}", row)
-        except (OSError, EOFError, csv.Error) as error:
+        except (OSError, EOFError, zlib.error, csv.Error) as error:
             raise ValueError(f"Expected readable chains, but got this from {path}: {error}") from error
     return keep.records, keep.problems
 
@@ -193,7 +194,12 @@ def _csv(file: Iterable[bytes], path: Path) -> Iterator[tuple[int, Callable[[], 
         known = {name: cell for name, cell in zip(header, cells, strict=True) if cell.strip() or name == "text"}
         points = known.get("points")
         if points is not None:
-            parsed = _parse(points.encode()) if points.lstrip().startswith("[") else points.splitlines()
+            try:
+                parsed = json.loads(points) if points.lstrip().startswith("[") else points.splitlines()
+            except (ValueError, RecursionError):
+                raise ValueError(
+                    f"Expected `points` to be a JSON list of texts, or texts one per line, but got {points!r:.60}"
+                ) from None
             return {**known, "points": parsed}
         return known
 

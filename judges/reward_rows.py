@@ -146,7 +146,10 @@ def message_text(given: Any, only: str | None = None) -> tuple[str, bool]:
         (('', True), ('Red', False))
     """
     unread: list[Any] = []
-    return _whole(_said(given, only, unread)), not unread
+    try:
+        return _whole(_said(given, only, unread)), not unread
+    except RecursionError:  # lists in lists in lists
+        return "", False
 
 
 def _said(given: Any, only: str | None, unread: list[Any]) -> str:

@@ -73,11 +73,18 @@ class Unfinished:
         self.batches += 1
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """All records, batch by batch."""
+        """All records, batch by batch; ValueError if the file was damaged."""
         with self.path.open("rb") as file:
             file.readline()
-            for line in file:
-                yield from json.loads(line)
+            for number, line in enumerate(file, start=2):
+                try:
+                    batch = json.loads(line)
+                except ValueError:
+                    raise ValueError(
+                        f"Expected batches as an interrupted run leaves them, but got something else at {self.path}, "
+                        f"line {number}: delete this file to start again."
+                    ) from None
+                yield from batch
 
     def remove(self) -> None:
         """Throw the file away."""

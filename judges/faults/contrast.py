@@ -159,7 +159,8 @@ class Contrast:
                 name = digest(point.text for point in record.chain.points)
                 self._chains.append((name, record.country, record.chain))
         if not self._chains:
-            raise ValueError("Expected a bank with at least one chain that has points, but got none.")
+            source = f" from {bank}" if isinstance(bank, (str, os.PathLike)) else ""
+            raise ValueError(f"Expected a bank with at least one chain that has points, but got none{source}.")
 
     @property
     def texts(self) -> list[str]:
@@ -305,7 +306,8 @@ def _records(bank: Any) -> list[Record]:
     ]
     for record in records:
         if record.country is None:
-            raise ValueError(f"Expected a country for every chain of the bank, but got none for {record.id!r}.")
+            at = f" at {record.line}" if record.line else ""
+            raise ValueError(f"Expected a country for every chain of the bank, but got none for {record.id!r}{at}.")
     return records
 
 

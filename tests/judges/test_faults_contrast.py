@@ -204,7 +204,7 @@ def test_errors(tmp_path):
         Contrast(tmp_path / "none.jsonl")
     path = tmp_path / "bank.jsonl"
     path.write_text(json.dumps({"id": "a", "points": ["Red soil."], "author": "model"}) + "\n")
-    with pytest.raises(ValueError, match="Expected a country"):
+    with pytest.raises(ValueError, match=r"Expected a country .* none for 'a' at .*bank.jsonl, line 1"):
         Contrast(path)
 
 

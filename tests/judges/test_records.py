@@ -8,6 +8,7 @@ import pytest
 from judges.georc import read_georc
 from judges.records import join, read_records
 
+_DAMAGED = gzip.compress(b"x" * 1000, mtime=0)[:12] + b"\xff" * 40
 GOOD = {"id": "a", "text": "- Red soil.\n\nAnswer: Kenya", "lat": -1.29, "lon": 36.82, "model": "m"}
 
 
@@ -182,9 +183,14 @@ def test_references(tmp_path):
             b"id,text,text\na,b,c\n",
             r"Expected every column once in the header, but got `text` twice in .*c.csv",
         ),
-        ("c.csv", b'id,points\na,"[1"\n', r"Expected one JSON object per line, but got .*line 2"),
         ("c.csv", b"id,text\na,\xff\n", r"Expected text in UTF-8, but got other bytes, at .*c.csv, line 2"),
         ("c.jsonl", b'{"id": "\xff"}\n', r"Expected text in UTF-8, but got other bytes, at .*c.jsonl, line 1"),
+        (
+            "c.csv",
+            b'id,points\na,"[1"\n',
+            r"Expected `points` to be a JSON list of texts, or texts one per line, but got",
+        ),
+        ("c.jsonl.gz", _DAMAGED, r"Expected readable chains, but got this from .*c.jsonl.gz"),
         ("c.jsonl.gz", b"no gzip", r"Expected readable chains, but got this from .*c.jsonl.gz"),
     ],
 )

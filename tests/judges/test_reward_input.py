@@ -69,6 +69,10 @@ def test_texts_inside_lists_are_read():
     ):
         assert message_text(given, only="assistant") == ("- Tea", True)
     assert message_text(["- Tea", 3, "- Red soil"]) == ("- Tea\n- Red soil", False)
+    deep = "- Tea"
+    for _ in range(5000):
+        deep = [deep]
+    assert message_text(deep) == ("", False)
 
 
 def test_odd_prompts():

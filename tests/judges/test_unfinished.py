@@ -50,3 +50,15 @@ def test_unfinished_of_another_key(tmp_path):
         assert (second.batches, second.replaced, list(second.records())) == (0, True, [])
         second.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    with Unfinished(tmp_path / "s.csv", "key") as first:
+        first.add([{"id": "a"}])
+    path = tmp_path / "s.csv.unfinished"
+    path.write_bytes(path.read_bytes() + b"[{]\n")
+    with (
+        Unfinished(tmp_path / "s.csv", "key") as again,
+        pytest.raises(ValueError, match=r"Expected batches .*s.csv.unfinished, line 3: delete this file"),
+    ):
+        list(again.records())
