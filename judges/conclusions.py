@@ -103,7 +103,8 @@ EVIDENCE = ("infrastructure", "vegetation", "architecture", "meta", "language", 
 def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
     """Without a marked conclusion, the last sentence is one if it says where we are, or else the first.
 
-    Also a sentence that is a place and nothing else. The parts are of ``text``.
+    Also a sentence that is a place and nothing else, such as the first of a last line: "Uganda. Near Masaka, I think."
+    The parts are of ``text``.
     """
     if not parts or any(part.role == "conclusion" for part in parts):
         return parts
@@ -113,6 +114,14 @@ def with_conclusion(text: str, parts: list[Fragment]) -> list[Fragment]:
     if above.endswith((*".!?…。！？",)) and says_where(clean(text[cut : last.end])):  # below the last item, not of it
         item = replace(last, end=len(text[:cut].rstrip()), text=above)
         return [*parts[:-1], item, replace(last, start=cut, text=clean(text[cut : last.end]), role="conclusion")]
+    first = next(i for i, part in enumerate(parts) if part.start > text.rfind("\n", 0, last.start))
+    if 0 < first < len(parts) - 1 and says_where(parts[first].text):
+        after = [_shows(part.text) and not says_where(part.text) for part in parts[first:]]
+        ends = [
+            replace(part, role="point" if shows else "conclusion")
+            for part, shows in zip(parts[first:], after, strict=True)
+        ]
+        return [*parts[:first], *ends]
     if says_where(parts[-1].text):
         return [*parts[:-1], *_evidence_and_conclusion(text, parts[-1], _SO, first=True)]
     if _leads(parts[0].text):
@@ -145,6 +154,11 @@ def _leads(said: str) -> bool:
     return nothing_left(said) or _places_first(said, named) or bool(here and _AFTER_NAME.match(said, end))
 
 
+def _shows(said: str) -> bool:
+    """Whether a text has a word for evidence."""
+    return any(name in EVIDENCE for name, _, _ in mentions(said))
+
+
 def _evidence_and_conclusion(text: str, part: Fragment, joint: re.Pattern[str], first: bool) -> list[Fragment]:
     """A fragment as the conclusion; as a point and the conclusion where it is "red soil, so Kenya".
 
@@ -175,7 +189,7 @@ def _places_first(text: str, named: Sequence[Place]) -> bool:
         return False
     start, end = named[0].span
     alone = not _WORD.findall(_BEFORE_NAME.sub("", text[:start])) and _AFTER_NAME.match(text, end)
-    return bool(alone) and all(name not in EVIDENCE for name, _, _ in mentions(text))
+    return bool(alone) and not _shows(text)
 
 
 def nothing_left(text: str) -> bool:
@@ -191,7 +205,7 @@ def _shows_nothing(text: str, unsure: float = 0.6) -> bool:
         text: a sentence.
         unsure: how likely it must be a place without evidence where it has words that are in no glossary.
     """
-    if specifics(text) or _USUAL.search(text) or any(name in EVIDENCE for name, _, _ in mentions(text)):
+    if specifics(text) or _USUAL.search(text) or _shows(text):
         return False
     told = understand(mask_places(text, " "), language([text]))
     shows = any(word.concepts and not any(map(_WHEREABOUTS.match, word.concepts)) for word in told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections import Counter
 from functools import lru_cache
 from importlib.resources import files
 from types import ModuleType
@@ -18,8 +19,9 @@ MIN_CITY = 100_000
 
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _MARKS = r"\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-WORD = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W\d_{_UNSPACED}]|[{_MARKS}])*|[{_MARKS}]+")
-"""A word, or one character of a script without spaces between words."""
+_FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
+WORD = re.compile(rf"[{_UNSPACED}]|[^\W\d_{_UNSPACED}](?:[^\W\d_{_UNSPACED}]|[{_MARKS}])*|[{_MARKS}]+|{_FLAG}")
+"""A word, one character of a script without spaces between words, or a flag."""
 
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"})
 _LARGE = ("AU", "CA", "US")  # countries whose states are known better than the cities of that name
@@ -29,6 +31,12 @@ _MORE_LOCALES = (
     *("be", "bg", "cs", "da", "el", "et", "fi", "hr", "hu", "hy", "ka", "kk", "lt", "lv", "mk", "nb_NO", "ro", "sk"),
     *("sl", "sr", "sv", "uk"),
 )  # fmt: skip
+# and those of which three letters are enough
+_ASIAN_LOCALES = (
+    *("bn", "fa", "gu", "he", "hi", "km", "kn", "lo", "ml", "mr", "my", "ne", "pa", "si", "ta", "te", "th", "ur"),
+)
+_COMMA = re.compile("[,،、，(（]")
+_COUNTRY = ("ປະເທດ", "နိုင်ငံ")  # the word, joined to the name
 
 
 class Entry(NamedTuple):
@@ -197,6 +205,7 @@ def _named() -> list[tuple[str, str, tuple[str, ...], bool]]:
     rows: list[tuple[str, str, tuple[str, ...], bool]] = []
     for code, names in own["names"].items():
         rows += [(name, "country", (code,), False) for name in names]
+    rows += [("".join(chr(0x1F1E6 + ord(letter) - 65) for letter in code), "country", (code,), False) for code in known]
     rows += [(row["name"], "country", (code,), False) for code, row in known.items()]
     for codes, names in own["regions"].items():
         rows += [(name, "region", tuple(codes.split()), False) for name in names]
@@ -226,18 +235,24 @@ def _translations() -> list[tuple[str, str]]:
 
     pycountry, lookup = library("pycountry"), library("countryinfo.countryinfo").CountryInfo
     dropped = set(lexicon()["foreign_dropped"])
+    shared = Counter(country.name.split(",")[0] for country in pycountry.countries)
     found = [(name, code) for code, names in lexicon()["names_foreign"].items() for name in names]
     for country in pycountry.countries:
         theirs = lookup(country.alpha_2).info().get("translations") or {}
         found += [(name, country.alpha_2) for name in theirs.values() if name and name not in dropped]
-    for locale in (*_LOCALES, *_MORE_LOCALES):
+    for locale in (*_LOCALES, *_MORE_LOCALES, *_ASIAN_LOCALES):
         translate = gettext.translation("iso3166-1", pycountry.LOCALES_DIR, languages=[locale]).gettext
         for country in pycountry.countries:
+            before = country.name.split(",")[0]
+            if before != country.name and shared[before] == 1:  # Iran, Islamic Republic of
+                found.append((_COMMA.split(translate(country.name))[0], country.alpha_2))
             name = translate(getattr(country, "common_name", country.name))
-            if name not in dropped and (locale in _LOCALES or len(name) > 3):
+            least = 0 if locale in _LOCALES else 3 if locale in _ASIAN_LOCALES else 4
+            if name not in dropped and len(name) >= least:
                 found.append((name, country.alpha_2))
                 if locale == "de" and name[-1] not in "sxz":
                     found.append((f"{name}s", country.alpha_2))  # the genitive: die Häuser Deutschlands
+                found += [(name.replace(joined, ""), country.alpha_2) for joined in _COUNTRY if joined in name]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -22,7 +23,10 @@ class Fragment:
     label: str = ""  # "details" such as a country, "confidence"
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\(?:.|$))*(?P<open>"|$)|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
+_TOKEN = re.compile(
+    r"""(?P<quote>["'])(?:(?!(?P=quote))[^\\]|\\(?:.|$))*(?P<open>(?P=quote)|$)|[{}\[\]:,]|[^\s"'{}\[\]:,][^\s"{}\[\]:,]*""",
+    re.DOTALL,
+)
 _COLON = re.compile(r"\s*:")
 _OPEN, _CLOSE = "{[", "}]"
 _DEPTH = 40  # deeper than any answer
@@ -52,7 +56,8 @@ class _Level:
 def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment], int, bool] | None:
     """Fragments of JSON that starts here, where it ends, and whether a string is left open; None if it is no JSON.
 
-    A reader of tokens rather than `json.loads`: answers are cut by the limit of tokens, and spans are needed.
+    A reader of tokens rather than `json.loads`: answers are cut by the limit of tokens, and spans are needed. Also
+    single quotes, as Python prints them.
     """
     found: list[Fragment] = []
     levels: list[_Level] = []
@@ -78,9 +83,9 @@ def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment]
             key = ""
             if not others and levels and levels[-1].ranking:
                 others = len(levels)
-        elif shown[0] == '"' and _COLON.match(text, last):
-            key = shown.strip('"').strip().lower().replace("_", " ")
-        elif shown != ":" and (shown[0] == '"' or key in known["confidence"] or key in known["details"]):
+        elif token["quote"] and _COLON.match(text, last):
+            key = shown.strip(token["quote"]).strip().lower().replace("_", " ")
+        elif shown != ":" and (token["quote"] or key in known["confidence"] or key in known["details"]):
             if not (levels and all(map(str.isprintable, key))):
                 return None
             read = [] if others else _value(text, token, key, levels[-1], thought)
@@ -88,7 +93,7 @@ def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment]
                 levels[-1].starts.append(len(found))
                 levels[-1].record |= key in known["implications"]
             found += read
-            if shown[0] == '"' and not token["open"]:
+            if token["quote"] and not token["open"]:
                 return found, last, True
     return (found, last, False) if found else None
 
@@ -108,12 +113,13 @@ def _value(text: str, token: re.Match[str], key: str, level: _Level, thought: bo
     known, names = _known(), level.names | {key}
     shown = token.group()
     start, end = token.start(), token.end()
-    if shown[0] == '"':
+    if token["quote"]:
         start, end = start + 1, end - bool(token["open"])
-        try:
-            shown = str(json.loads(f'"{text[start:end]}"', strict=False))
-        except ValueError:  # cut inside an escape
-            shown = text[start:end]
+        shown = text[start:end]
+        if token["quote"] == "'":  # as Python prints it
+            shown = shown.replace("\\'", "'").replace('"', '\\"')
+        with suppress(ValueError):  # cut inside an escape
+            shown = str(json.loads(f'"{shown}"', strict=False))
     shown = clean(shown)
     concluding = not names.isdisjoint(known["conclusion"] | known["ranking"])
     within = not (level.names if key else level.outer).isdisjoint(known["reasoning"])

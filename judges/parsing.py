@@ -50,7 +50,7 @@ _ROUND = re.compile(r"\W*(?:round|step|runde|ronda|rodada|раунд|第)\s*\d+\
 _NUMBERED = re.compile(r"\W*\w+ ?\d{1,2}\W*[:.)：–—-]\W*")
 _FIRST, _SECOND = re.compile(r"\W*(?:1[.):、]|①)\s*"), re.compile(r"\b2[.):、]|②")
 _KINDS = ("conclusion", "reasoning", "details", "confidence", "ranking", "others")
-_JSON = re.compile(r"[{\[]\s*(?:[\"{\[]|$)")
+_JSON = re.compile(r"[{\[]\s*(?:[\"'{\[]|$)")
 
 
 @lru_cache(1)
@@ -83,7 +83,7 @@ class _Reader:
     def add(self, start: int, end: int, role: str, label: str = "") -> None:
         start, end = trim(self.text, start, end)
         shown = clean(self.text[start:end])
-        if any(map(str.isalnum, shown)):
+        if any(map(str.isalnum, shown)) or find_places(shown):  # a flag
             role = "conclusion" if "\\boxed" in self.text[start:end] else role
             self.fragments.append(Fragment(start, end, shown, role, self.thought, label))
 

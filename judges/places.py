@@ -115,7 +115,7 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
                 first = end - 1
                 break
             start, stop = words[first].start(), words[end - 1].end()
-            if _within_katakana(text, start, stop) or _SPOKEN.match(text, stop):
+            if _within_katakana(text, start, stop) or _SPOKEN.match(text, stop) or text.endswith(_LANGUAGE, 0, start):
                 continue
             kept = tuple(entry for entry in entries if _meant(entry, text, words, folded, first, end))
             if kept:
@@ -126,6 +126,7 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
 
 
 _SPOKEN = re.compile("語|语|文字|어(?![가-힣])|어로|문자")  # a language or its letters, where words are not spaced
+_LANGUAGE = ("ภาษา", "อักษร", "ភាសា", "អក្សរ", "ພາສາ")  # and where it comes before
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]+")
 
 

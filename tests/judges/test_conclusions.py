@@ -78,6 +78,20 @@ def test_a_name_with_remarks_below_a_list_is_the_conclusion(last, country):
 
 
 @pytest.mark.parametrize(
+    ("last", "points", "country"),
+    [
+        ("Uganda. Near Masaka, I think.", [], "UG"),
+        ("nigeria. the roofs say ibadan to me", ["the roofs say ibadan to me"], "NG"),
+        ("Kenya. Not far from Nakuru, a white bus.", ["Not far from Nakuru, a white bus."], "KE"),
+    ],
+)
+def test_the_last_line_begins_with_the_conclusion(last, points, country):
+    chain = parse_chain(f"Red soil. Wooden poles.\n\n{last}")
+    assert said(chain) == ["Red soil.", "Wooden poles.", *points]
+    assert chain.conclusion.country == country
+
+
+@pytest.mark.parametrize(
     "last", ["Brazil, Peru and Chile have such clouds.", "Japan, with its narrow poles.", "Kenya is hot."]
 )
 def test_other_names_that_come_first_are_points(last):
