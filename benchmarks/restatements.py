@@ -31,7 +31,7 @@ from judges.chains import parse_chain, told
 from judges.embeddings import Encoder
 from judges.glossary import language, understand
 from judges.places import mask_places
-from judges.restatement import FEATURES, SURE, Said, adds_nothing, compared, rarities
+from judges.restatement import FEATURES, SURE, Said, compared, contrasts, rarities
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS, STATEMENTS = DATA / "restatements.jsonl", DATA / "statements.jsonl"
@@ -52,13 +52,12 @@ class Example:
     Args:
         writer: who wrote it.
         compared: (earlier points, features).
-        sure: beside which it adds nothing.
         repeats: whether it repeats one of them.
         weight: in the fit.
     """
 
-    def __init__(self, writer: str, compared: np.ndarray, sure: list[bool], repeats: bool, weight: float) -> None:
-        self.writer, self.compared, self.sure, self.repeats, self.weight = writer, compared, sure, repeats, weight
+    def __init__(self, writer: str, compared: np.ndarray, repeats: bool, weight: float) -> None:
+        self.writer, self.compared, self.repeats, self.weight = writer, compared, repeats, weight
 
     def training(self) -> Iterator[tuple[np.ndarray, bool, float]]:
         """Pairs: of a point that repeats, the one that it is closest to, else all."""
@@ -71,17 +70,15 @@ class Example:
 
 
 def matrix(encoder: Encoder, said: list[Said]) -> np.ndarray:
-    """(A, A, features): each point beside each; only those before it are of use."""
+    """(A, A, features): each point beside each before it; nothing where the two contrast."""
     cosine = encoder.similarity([one.evidence for one in said], [one.evidence for one in said])
     of_glosses = encoder.similarity([one.gloss for one in said], [one.gloss for one in said])
-    return np.array(
-        [
-            [compared(a, b, float(cosine[i, j]), float(of_glosses[i, j])) for j, b in enumerate(said[:i])]
-            + [(0.0,) * len(FEATURES)] * (len(said) - i)
-            for i, a in enumerate(said)
-        ],
-        dtype=float,
-    )
+    found = np.zeros((len(said), len(said), len(FEATURES)))
+    for i, a in enumerate(said):
+        for j, b in enumerate(said[:i]):
+            if not contrasts(a, b):
+                found[i, j] = compared(a, b, float(cosine[i, j]), float(of_glosses[i, j]))
+    return found
 
 
 def pairs(encoder: Encoder) -> tuple[list[Example], list[bool]]:
@@ -91,8 +88,7 @@ def pairs(encoder: Encoder) -> tuple[list[Example], list[bool]]:
     for row in listed:
         spoken = language([row["earlier"], row["later"]])
         both = [Said.of(row[which], spoken) for which in ("earlier", "later")]
-        sure = [adds_nothing(both[1], both[0])]
-        found.append(Example(row["writer"], matrix(encoder, both)[1, :1], sure, row["restated"], 1.0))
+        found.append(Example(row["writer"], matrix(encoder, both)[1, :1], row["restated"], 1.0))
     return found, [row["language"] == "en" for row in listed]
 
 
@@ -111,8 +107,7 @@ def chains(encoder: Encoder) -> tuple[list[list[Example]], list[dict[str, Any]]]
             for i in range(1, len(said)):
                 text = _plain(said[i].text)
                 repeats = bool(span) and (span in text or text in span)
-                sure = [adds_nothing(said[i], earlier) for earlier in said[:i]]
-                points.append(Example(writer, numbers[i, :i], sure, repeats, CHAIN if repeats else 1.0))
+                points.append(Example(writer, numbers[i, :i], repeats, CHAIN if repeats else 1.0))
             found.append(points)
     return found, listed
 
@@ -132,8 +127,6 @@ def rate(model: Any, points: list[Example]) -> float:
     """The likeliest repetition among points."""
     if not points:
         return 0.0
-    if any(any(point.sure) for point in points):
-        return 1.0
     x = np.concatenate([point.compared for point in points])
     return float((model.predict_proba(x)[:, 1] * (x[:, 0] > 0)).max())
 

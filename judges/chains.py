@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import re
 from collections import Counter
@@ -17,7 +18,7 @@ from judges.json_answers import Fragment
 from judges.parsing import fragments
 from judges.places import BREADTHS as BREADTHS
 from judges.places import Place, breadth_of, find_places
-from judges.restatement import SURE, Said, adds_no_word, restates
+from judges.restatement import SURE, Said, adds_no_word, contrasts, restates
 from judges.sentences import mentions, sentences
 
 __all__ = [
@@ -39,9 +40,8 @@ CATEGORIES = (
 SAME = 0.9
 """Cosine from which a point restates an earlier one."""
 
-RELATED = 0.3
-"""Cosine, of two points or of their glosses, from which their words are compared: of pairs that restate each other, 99
-of 100 have it."""
+NEAREST = 32
+"""How many earlier points, those of the largest cosines, a point is compared with: a long chain must not take long."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +138,19 @@ def parse_chain(text: str, prompt: str | None = None) -> ReasoningChain:
         >>> chain.conclusion.country, chain.conclusion.confidence
         ('BG', 'I think')
     """
-    parts, cut = fragments(text)
+    read = text.translate(_BLANK)
+    parts, cut = fragments(read)
     if any(part.role == "point" and not part.thought for part in parts):
         parts = [part for part in parts if not part.thought]
     kept = _without_copies(parts, prompt) if prompt else parts
-    chain = _chain(text, with_conclusion(text, kept), len(parts) - len(kept))
-    return replace(chain, truncated=cut or _breaks_off(chain))
+    chain = _chain(read, with_conclusion(read, kept), len(parts) - len(kept))
+    return replace(chain, text=text, truncated=cut or _breaks_off(chain))
+
+
+# Rarer line ends; and what is not seen, such as the marks of direction around Arabic and Hebrew
+_BLANK = dict.fromkeys(map(ord, "\u2028\u2029\u0085\v\f"), "\n") | dict.fromkeys(
+    map(ord, "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"), " "
+)
 
 
 def told(chain: ReasoningChain) -> list[Said]:
@@ -186,12 +193,14 @@ def mark_restated(
         return chain
     texts, glosses = [one.evidence for one in said], [one.gloss for one in said]
     cosine, of_glosses = (np.asarray(similarity(both, both)) for both in (texts, glosses))  # (A, A)
+    alike = np.maximum(cosine, of_glosses)
     kept: list[int] = []
     points = list(chain.points)
     for row, i in enumerate(i for i, point in enumerate(points) if not point.restated):
+        nearest = heapq.nlargest(NEAREST, kept, key=alike[row].__getitem__)
         if any(
             _repeats(said[row], said[other], float(cosine[row, other]), float(of_glosses[row, other]), same)
-            for other in kept
+            for other in nearest
         ):
             points[i] = replace(points[i], restated=True)
         else:
@@ -209,11 +218,12 @@ def _repeats(later: Said, earlier: Said, cosine: float, of_glosses: float, same:
         common = {word.text for word in later.words} & {word.text for word in earlier.words}
         if len(common) < 0.75 * len(later.words):
             return False
+    if contrasts(later, earlier):
+        return False
     trusted = _LATIN.fullmatch(later.text) or adds_no_word(later, earlier)
     if trusted and not later.another and cosine >= same and later.specifics <= earlier.specifics:
         return contradiction(later.evidence, earlier.evidence) is None
-    related = max(cosine, of_glosses) >= min(same, RELATED)
-    return related and restates(later, earlier, cosine, of_glosses) >= SURE
+    return restates(later, earlier, cosine, of_glosses) >= SURE
 
 
 _WORD = re.compile(r"\w+")

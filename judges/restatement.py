@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from judges.evidence import evidence, specifics, without_quotes
 from judges.glossary import Word, gloss, says_another, understand, wider
 from judges.places import find_places, mask_places
 
-__all__ = ["FEATURES", "SURE", "Said", "adds_no_word", "adds_nothing", "compared", "rarities", "restates"]
+__all__ = ["FEATURES", "SURE", "Said", "adds_no_word", "compared", "contrasts", "rarities", "restates"]
 
 FEATURES = (
     *("shared", "missing", "cosine", "cosine of the glosses", "quoted", "contradicted", "letters"),
@@ -30,6 +31,7 @@ _UNKNOWN, _RAREST = 4.5, 6.0  # rarity of a word that the glossary lacks, and of
 _CHARACTER = 1.5  # and of a single Chinese character, which can be a part of many words
 _STEM = 4  # letters that two unknown words must share from the start
 _MASK = " "
+_TOKEN = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff]|[^\W_\u2e80-\u9fff\uf900-\ufaff]+")  # or one Chinese letter
 _WHEREABOUTS = ("place.", "dir.")
 
 
@@ -196,29 +198,38 @@ def adds_no_word(later: Said, earlier: Said) -> bool:
     return not any(word.concepts for word in _words_shared(later, earlier)[1])
 
 
-def adds_nothing(later: Said, earlier: Said) -> bool:
-    """Whether a point has only words, places, quotes and numbers of an earlier one, of the same thing and at peace.
+def contrasts(later: Said, earlier: Said) -> bool:
+    """Whether a point is the like of an earlier one and no more: one word is another, or it says "another".
 
     Args:
         later: the point.
         earlier: that it is held against.
 
     Example:
-        >>> from judges.restatement import Said, adds_nothing
-        >>> poles, timber = (Said.of(text, "en") for text in ("Wooden poles with two arms", "The poles are of timber"))
-        >>> adds_nothing(timber, poles), adds_nothing(poles, timber)
+        >>> from judges.restatement import Said, contrasts
+        >>> thai, lao, script = (Said.of(text, "en") for text in ("A sign in Thai", "A sign in Lao", "Lao on a sign"))
+        >>> contrasts(lao, thai), contrasts(script, thai)
         (True, False)
     """
-    shared, lacks = _words_shared(later, earlier)
-    if not shared or lacks or later.another or later.specifics - earlier.specifics or later.places - earlier.places:
+    return _swaps(later, earlier) or (later.another and adds_no_word(later, earlier))
+
+
+def _swaps(later: Said, earlier: Said) -> bool:
+    """Whether one word stands where an earlier point has another, and all else is the same."""
+    mine, theirs = ([*_TOKEN.findall(said.text.casefold())] for said in (later, earlier))
+    start = _common(mine, theirs)
+    end = min(_common(mine[::-1], theirs[::-1]), len(mine) - start, len(theirs) - start)
+    new, old = mine[start : len(mine) - end], theirs[start : len(theirs) - end]
+    if not new or not old or max(len(new), len(old)) > max(1, start + end) or max(map(_letters, (new, old))) > 1:
         return False
-    return contradiction(later.evidence, earlier.evidence) is None
+    said = " ".join(word.text for word in later.words)
+    return any(word in said for word in new) and not _alike("".join(new), "".join(old))
 
 
 def restates(later: Said, earlier: Said, cosine: float, of_glosses: float) -> float:
     r"""How likely a point says an earlier one again and nothing else.
 
-    1 where it `adds_nothing`, 0 where the two share no word; else, with x the numbers of `compared`:
+    0 where the two share no word, and where one `contrasts` with the other; else, with x the numbers of `compared`:
 
     .. math::
         p = \frac{1}{1 + e^{-(w \cdot x + b)}}
@@ -239,15 +250,12 @@ def restates(later: Said, earlier: Said, cosine: float, of_glosses: float) -> fl
         >>> from judges.restatement import Said, restates
         >>> said = [Said.of(text, "en") for text in ("Wooden poles", "Poles of timber", "Poles, two dogs")]
         >>> poles, timber, dogs = said
-        >>> restates(timber, poles, 0.6, 0.8), restates(dogs, poles, 0.3, 0.3) < 0.5
-        (1.0, True)
+        >>> restates(timber, poles, 0.6, 0.8) > 0.5, restates(dogs, poles, 0.3, 0.3) > 0.5
+        (True, False)
     """
     x = compared(later, earlier, cosine, of_glosses)
-    shared, missing, *_ = x
-    if not shared:
+    if not x[0] or contrasts(later, earlier):
         return 0.0
-    if not missing and adds_nothing(later, earlier):
-        return 1.0
     model = _model()
     return 1 / (1 + math.exp(-(sum(w * value for w, value in zip(model["weights"], x, strict=True)) + model["bias"])))
 
@@ -270,9 +278,23 @@ def _same(one: Word, other: Word) -> bool:
     """Whether two words that start alike differ in their endings only; what both mean tells, where that is known."""
     if one.concepts and other.concepts:
         return False
-    short, long = sorted((one.text, other.text), key=len)
-    same = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
-    return short == long or same >= max(_STEM, 0.6 * len(short))
+    return _alike(one.text, other.text)
+
+
+def _alike(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return short == long or _common(short, long) >= max(_STEM, 0.6 * len(short))
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many letters, or words, of two are the same from the start."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _letters(words: list[str]) -> float:
+    """How many words these are; in Chinese and Japanese five letters count as one."""
+    return sum(0.2 if len(word) == 1 and word >= "\u2e80" else 1 for word in words)
 
 
 def _rare(concept: str) -> float:

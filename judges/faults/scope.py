@@ -6,7 +6,8 @@ import itertools
 import math
 import re
 
-from judges.chains import Point, ReasoningChain
+from judges.chains import Conclusion, Point, ReasoningChain
+from judges.conclusions import nothing_left
 from judges.faults import scope_words
 from judges.faults.fault import Fault, is_demonym, statements, supported
 from judges.places import BREADTHS, breadth_of, find_places
@@ -62,6 +63,9 @@ def _breadth(point: Point) -> str | None:
 def restated(chain: ReasoningChain) -> Fault:
     r"""The share of points that repeat an earlier point or the conclusion, or name places and nothing else.
 
+    Other countries than that of the conclusion, by their names alone, are what was weighed ("Could be Kenya."): they
+    are marked, as they show nothing, but are no fault.
+
     Args:
         chain: as `parse_chain` or, with an encoder, `mark_restated` has marked it.
 
@@ -74,8 +78,15 @@ def restated(chain: ReasoningChain) -> Fault:
         >>> restated(parse_chain("- Red soil.\n- Tea.\n- Red soil!\n- Palms.")).value
         0.25
     """
-    spans = tuple(point.span for point in chain.points if point.restated)
+    spans = tuple(point.span for point in chain.points if point.restated and not _weighs_only(point, chain.conclusion))
     return Fault(len(spans) / len(chain.points) if spans else 0.0, spans)
+
+
+def _weighs_only(point: Point, conclusion: Conclusion | None) -> bool:
+    """Whether a point is nothing but names of places, one of them in a country that the conclusion is not in."""
+    answer = conclusion.country if conclusion else None
+    others = [place for place in point.places if place.countries and answer not in place.countries]
+    return bool(answer and others) and nothing_left(point.text)
 
 
 def alternatives(chain: ReasoningChain) -> Fault:

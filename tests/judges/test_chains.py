@@ -1,12 +1,14 @@
 """Chains: every form that a model or a person writes, and that no text at all can break the reader."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judges import parse_chain
-from judges.chains import BREADTHS, CATEGORIES, RELATED, ReasoningChain, mark_restated, sentences
+from judges.chains import BREADTHS, CATEGORIES, NEAREST, ReasoningChain, mark_restated, sentences
 
 POINTS = ["Red soil.", "Drives on the left."]
 
@@ -69,6 +71,14 @@ def holds(text, words):
         "Анализ:\n- Red soil.\n- Drives on the left.\n\nВывод: Кения",
         "التحليل:\n- Red soil.\n- Drives on the left.\n\nالخلاصة: كينيا",
         "Answer: Kenya\n\n- Red soil.\n- Drives on the left.",
+        "- Red soil.\u2028- Drives on the left.\u2029Answer: Kenya",
+        "- Red soil.\x85- Drives on the left.\x0bAnswer: Kenya",
+        "\ufeff- Red soil.\n\u200e- Drives on the left.\n\u200f\u202aAnswer:\u202c Kenya",
+        "{'points': ['Red soil.', \"Drives on the left.\"], 'conclusion': 'Kenya'}",
+        "['Red soil.', 'Drives on the left.']\n\nAnswer: 🇰🇪",
+        "- Red soil.\n- Drives on the left.\n\nคำตอบ: 🇰🇪",
+        "- Red soil.\n- Drives on the left.\n\nתשובה: Kenya",
+        "- Red soil.\n- Drives on the left.\n\nउत्तर: केन्या",
     ],
 )
 def test_forms(text):
@@ -177,15 +187,14 @@ def test_restatements_by_similarity():
     assert [point.restated for point in chain.points] == [False, False, True, False, True]
     asked = []
 
-    def similarity(left, right):
+    def similarity(left, right, of_poles=0.8):
         asked.append(left)
         cosine = np.eye(len(left))
-        cosine[1, 0], cosine[2, 1] = RELATED, related
+        cosine[1, 0], cosine[2, 1] = 0.3, of_poles
         return cosine
 
-    for cosine_of_poles, again in ((RELATED - 0.01, False), (RELATED, True)):
-        related = cosine_of_poles
-        marked = mark_restated(chain, similarity)
+    for of_poles, again in ((0.1, False), (0.8, True)):
+        marked = mark_restated(chain, partial(similarity, of_poles=of_poles))
         assert [point.restated for point in marked.points] == [False, False, True, again, True]
     # what is marked already is not asked for; glosses after the texts
     assert asked[:2] == [[texts[0], texts[1], texts[3]], ["red soil", "wood utility pole", "utility pole wood"]]
@@ -193,16 +202,25 @@ def test_restatements_by_similarity():
     assert mark_restated(ReasoningChain.of(["a"]), similarity).points[0].restated is False
 
 
+def test_a_long_chain_is_compared_with_the_nearest_points():
+    texts = [f"The sign reads '{n}'." for n in range(3 * NEAREST)] + ["There '0' can be read on the sign."]
+    for nearest, again in ((1.0, True), (0.2, False)):  # of 0.2 the point with the same number is not among them
+        cosine = np.full((len(texts), len(texts)), 0.6)
+        cosine[-1, 0] = nearest
+        marked = mark_restated(ReasoningChain.of(texts), lambda a, b, cosine=cosine: cosine)
+        assert [point.restated for point in marked.points] == [False] * (len(texts) - 1) + [again]
+
+
 @pytest.mark.parametrize(
     ("earlier", "later", "cosine", "restated"),
     [
-        ("White plates in front.", "The plates in front are white.", 0.6, True),
+        ("White plates in front.", "The plates in front are white.", 0.85, True),
         ("White plates in front.", "The plates are yellow.", 0.89, False),  # another colour
         ("White plates in front.", "The plates are yellow.", 1.0, False),  # and it contradicts
         ("White plates in front.", "Plates of wood, white.", 0.9, True),  # this similar whatever it says
         ("White plates and red soil.", "White plates, typical of Kenya.", 0.7, True),
         ("White plates.", "White plates and red soil.", 0.7, False),
-        ("Die Masten sind aus Holz.", "Aus Holz sind die Masten.", 0.7, True),
+        ("Die Masten sind aus Holz.", "Aus Holz sind die Masten.", 0.88, True),
         ("Die Masten sind aus Holz.", "Die Dächer sind aus Blech.", 0.8, False),  # unknown to the encoder
         ("屋根は黒い釉薬瓦である。", "車は左側を走っている。", 0.8, False),
         ("山上有雪。", "山上有树。", 1.0, False),

@@ -192,6 +192,9 @@ def test_number_of_alternatives():
 def test_share_of_restatements():
     assert restated(ReasoningChain.of(["Red soil.", "Tea.", "red soil", "Uganda."], "Uganda")).value == 1 / 2
     assert restated(ReasoningChain.of([])) == Fault(0.0)
+    weighed = ReasoningChain.of(["Kenya?", "Uganda, Kenya or Rwanda.", "Red soil.", "East Africa."], "Uganda")
+    assert [point.restated for point in weighed.points] == [True, True, False, True]
+    assert restated(weighed) == Fault(1 / 4, (weighed.points[3].span,))
 
 
 # What is left of a point.

@@ -198,7 +198,11 @@ def test_by_similarity_where_the_scorer_has_an_encoder():
 
 def test_by_a_function():
     by_length = judge(similarity=lambda a, b: np.array([[float(len(x) == len(y)) for y in b] for x in a]))
-    assert [point.restated for point in by_length.mark([chain("abc", "xyz", "long")])[0].points] == [False, True, False]
+    assert [point.restated for point in by_length.mark([chain("red soil", "soil red", "long")])[0].points] == [
+        False,
+        True,
+        False,
+    ]
     assert by_length.encoder is None
 
 

@@ -10,7 +10,7 @@ from judges.embeddings import Encoder
 from judges.evidence import specifics, without_quotes
 from judges.glossary import language, understand
 from judges.places import mask_places
-from judges.restatement import FEATURES, Said, adds_nothing, compared, restates
+from judges.restatement import FEATURES, SURE, Said, adds_no_word, compared, contrasts, restates
 from tests.reference import glossary as slow
 
 DATA = Path(__file__).parent / "data"
@@ -33,17 +33,18 @@ def test_the_formula(row):
     names = later.specifics | earlier.specifics
     assert x["names"] == slow.names_shared((later.text, earlier.text), names)
     p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], letters, x["another"], x["names"])
-    expected = 1.0 if adds_nothing(later, earlier) else 0.0 if x["shared"] == 0 else p
+    apart = slow.swaps(later.text, earlier.text, later.words) or (x["another"] and adds_no_word(later, earlier))
+    expected = 0.0 if x["shared"] == 0 or apart else p
     assert restates(later, earlier, 0.4, 0.6) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("earlier", "later", "nothing"),
+    ("earlier", "later", "again"),
     [
         ("Houses on stilts.", "Dwellings here are raised off the ground by piles.", True),
         ("Poles with a transformer", "Utility poles", True),
         ("Utility poles", "Poles with a transformer", False),
-        ("Eucalyptus trees line the road.", "There are trees.", True),  # less exactly
+        ("Eucalyptus trees line the road.", "The road is lined with trees.", True),  # less exactly
         ("There are trees.", "There are eucalyptus trees.", False),
         ("Cars drive on the left.", "Traffic keeps right.", False),
         ("A minibus with a yellow stripe", "It drives on the left.", False),  # a side of its own
@@ -68,9 +69,11 @@ def test_the_formula(row):
         ("", "", False),
     ],
 )
-def test_what_adds_nothing(earlier, later, nothing):
-    assert adds_nothing(*both(later, earlier)) is nothing
-    assert restates(*both(later, earlier), 0.5, 0.5) == 1.0 or not nothing
+def test_what_is_said_again(earlier, later, again):
+    said, encoder = both(later, earlier), Encoder()
+    cosine = encoder.similarity([said[0].evidence], [said[1].evidence])
+    of_glosses = encoder.similarity([said[0].gloss], [said[1].gloss])
+    assert (restates(*said, float(cosine), float(of_glosses)) >= SURE) is again
 
 
 def test_more_of_the_same_is_likelier_a_repetition():
@@ -94,6 +97,28 @@ def test_a_further_thing_is_no_repetition():
     ):
         p, q = (restates(*both(later, earlier), 0.5, 0.5) for later in (one, further))
         assert q < p - 0.05
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "swapped"),
+    [
+        ("Signs in Thai", "Signs in Khmer", True),
+        ("Spruce", "Larch", True),
+        ("招牌上是繁体字。", "招牌上是简体字。", True),
+        ("道路標識の数字はキロメートルだ。", "道路標識の数字はマイルだ。", True),
+        ("A white plate at the front", "A white plate at the rear", True),
+        ("A white plate at the front", "At the rear a white plate", False),
+        ("The sign is yellow.", "A sign is yellow.", False),  # not a word that says something
+        ("Red roofs", "A red roof", False),
+        ("Red soil", "red soil!", False),
+        ("Poles as in Kenya", "Poles as in Uganda", False),  # places tell nothing
+        ("", "Larch", False),
+    ],
+)
+def test_one_word_in_the_place_of_another(earlier, later, swapped):
+    said = both(later, earlier)
+    assert contrasts(*said) is slow.swaps(later, earlier, said[0].words) is swapped
+    assert restates(*said, 1.0, 1.0) == 0 or not swapped
 
 
 def test_names_in_both():

@@ -131,3 +131,25 @@ def probability(later, earlier, cosines, quoted, contradicted, letters, another,
     x = [math.log(1 + shared), math.log(1 + missing), *cosines, quoted, contradicted, letters]
     x += [whereabouts, len(later), another, names]
     return 1 / (1 + math.exp(-model["bias"] - sum(w * value for w, value in zip(model["weights"], x, strict=True))))
+
+
+def swaps(later, earlier, words):
+    """Whether replacing one word of the earlier text, and nothing else, gives the later one."""
+    pattern = r"[\u2e80-\u9fff\uf900-\ufaff]|(?:(?![\u2e80-\u9fff\uf900-\ufaff_])\w)+"
+    new, old = (re.findall(pattern, text.casefold()) for text in (later, earlier))
+    for start in range(min(len(new), len(old)) + 1):
+        for end in range(min(len(new), len(old)) - start + 1):
+            a, b = new[start : len(new) - end], old[start : len(old) - end]
+            if not a or not b or new[:start] != old[:start] or new[len(new) - end :] != old[len(old) - end :]:
+                continue
+            if start + end < max(len(a), len(b)) and (start + end or max(len(a), len(b)) > 1):
+                continue
+            if any(len(x) > (1 if len(x[0]) > 1 or x[0] < "\u2e80" else 5) for x in (a, b)):
+                continue
+            one, other = "".join(a), "".join(b)
+            same = 0
+            while same < min(len(one), len(other)) and one[same] == other[same]:
+                same += 1
+            if one != other and same < max(4, 0.6 * min(len(one), len(other))):
+                return any(x in word.text for x in a for word in words)
+    return False
