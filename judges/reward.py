@@ -68,7 +68,8 @@ class ChainReward:
             with ``points`` and ``conclusion``, or ``text``.
         country: name of the column with the true country (name, code or demonym; None or empty where unknown). None: no
             row has one.
-        weights: of the four faults, in [0, 1]; those not given keep their default.
+        weights: of the four faults, in [0, 1]; those not given keep their default. A policy that has tools may say so:
+            ``{"false_tool": 0}``.
         quantum: step of the reward, in (0, 1]; 1 is a multiple of it.
         min_value: :math:`v_i` below which a point is unmatched, in [0, 1].
         max_points: points that are judged. Those after them count as unmatched.
@@ -116,8 +117,9 @@ class ChainReward:
         max_point_tokens: int = 128,
         max_failed_calls: int = 3,
     ) -> None:
-        if not callable(getattr(judge, "score", None)):
-            raise TypeError(f"Expected `judge` with a method `score`, but got {type(judge).__name__}.")
+        if isinstance(judge, type) or not callable(getattr(judge, "score", None)):
+            got = f"the class {judge.__name__} itself" if isinstance(judge, type) else type(judge).__name__
+            raise TypeError(f"Expected `judge` with a method `score`, but got {got}.")
         if contrast is not None and not all(callable(getattr(contrast, name, None)) for name in _CONTRAST):
             raise TypeError(f"Expected `contrast` to be a Contrast or None, but got {contrast!r:.60}.")
         for name, column in (("reference", reference), ("country", country)):

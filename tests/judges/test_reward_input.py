@@ -173,6 +173,8 @@ def test_arguments_of_verl():
 
 def test_wrong_arguments():
     judge = OneToAllJudge(TableScorer())
+    with pytest.raises(TypeError, match="`judge` with a method `score`, but got the class OneToAllJudge itself"):
+        ChainReward(OneToAllJudge)
     with pytest.raises(TypeError, match="`judge` with a method `score`, but got str"):
         ChainReward("judge")
     with pytest.raises(TypeError, match="judge"):
