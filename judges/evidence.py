@@ -10,9 +10,10 @@ from judges.opposites import ATTRIBUTES, COPULA_WORDS, SIDES, STOP_WORDS, VERBS
 from judges.places import mask_places
 from judges.sentences import words
 
-__all__ = ["clauses", "content_words", "covers", "evidence", "specifics", "without_quotes"]
+__all__ = ["MASK", "clauses", "content_words", "covers", "evidence", "specifics", "without_quotes"]
 
-_MASK = "somewhere"
+MASK = "somewhere"
+"""Stands where a place was."""
 LONGEST = 1000
 """Characters of a point in which the clause that names places is looked for: the search is quadratic."""
 
@@ -47,7 +48,7 @@ _LINKING = _words(
 # Up to the end of the clause.
 _ATTRIBUTION = re.compile(
     rf"[,;:]?(?:\s[-–—])?\s*\b(?:(?:{'|'.join(sorted(map(re.escape, _LINKING), key=len, reverse=True))})[\s,]+)+"
-    rf"{_MASK}\b(?!-)(?=\s*(?:$|[.,;:!?)。，]|(?:and|or|alone|only|where|but|too|as|uses?|does|has|"
+    rf"{MASK}\b(?!-)(?=\s*(?:$|[.,;:!?)。，]|(?:and|or|alone|only|where|but|too|as|uses?|does|has|"
     rf"und|oder|et|ou|y|e|o|и|или|dan)\b))[^.;]*",
     re.IGNORECASE,
 )
@@ -67,7 +68,7 @@ def evidence(point: str) -> str:
         >>> evidence("Cars drive on the left, which is unique to Japan."), evidence("Roofs as in Japan")
         ('Cars drive on the left.', 'Roofs as in somewhere')
     """
-    masked = mask_places(point, _MASK)
+    masked = mask_places(point, MASK)
     if len(masked) > LONGEST:
         return masked
     left = _ATTRIBUTION.sub("", masked).strip(" ,;:")

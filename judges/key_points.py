@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 import torch
 
 from judges.chains import ReasoningChain
+from judges.conclusions import EVIDENCE
 from judges.embeddings import Encoder
+from judges.evidence import MASK, evidence
 from judges.isolation import isolated, refuse_live_pickle
 from judges.loading import import_extra, local_device, refuse_placing
 from judges.one_to_all import OneToAllJudge, Similarity
@@ -19,6 +21,7 @@ from judges.pairing import Side
 from judges.scorers.contract import Scorer
 from judges.scorers.embedding import EmbeddingScorer
 from judges.scorers.prompts import control_pattern, inert
+from judges.sentences import mentions
 
 __all__ = ["KeyPointJudge", "LLMExtractor", "split_clauses"]
 
@@ -111,7 +114,6 @@ class KeyPointJudge(OneToAllJudge):
         ]
 
 
-_PLACE = "\x00"  # stands where a place was
 _CUT = re.compile(
     r"\s*(?:[,;:()\[\]/–—]|[.!?](?=\s|$)|\s-+>?\s|(?<!\w)(?:and|or|nor|but|while|whereas|which|so|because|since|as|"
     r"suggesting|indicating|pointing|meaning|hence|thus|therefore|und|oder|aber|y|o|pero|et|ou|mais|e|ma|и|или|но)"
@@ -126,9 +128,19 @@ _SAYS_NOTHING = """
     these those we i think suggest suggests indicate indicates point points mean means likely probably possibly here
     there have has fits fit expects expect known country region area part parts both also very quite seen visible can
     may might could would rather than not sure rules rule out drop drops style usual used use uses required something
-    close same what one again
+    close same what one again mark scheme combination exist exists happen happens less leaves they
 """
 _EMPTY = frozenset(_SAYS_NOTHING.split())
+# What a point says of itself, not of the scene: "such walls", "as in the Mid North", "typical for farms inland"
+_ASIDE = re.compile(
+    r"(?:such|that|this|these|those)(?:\s\w+){0,3}|(?:again |also |still )?(?:an? |the )?(?:best known )?(?:very )?"
+    r"(?:typical|characteristic|common|usual|known|mark|sign|hallmark|look)\s(?:for|of|in)\s.*",
+    re.IGNORECASE,
+)
+_THIS = re.compile(r"(?:this|that)\s(?:is|are)\s", re.IGNORECASE)
+_LIKE = re.compile(r"\s*as\s*", re.IGNORECASE)
+_WHERE = re.compile(r"(?:in|on|at|around|across|throughout|from|over)\s", re.IGNORECASE)
+_SO = re.compile(r"\W*(?:so|suggesting|indicating|pointing|meaning|hence|thus|therefore)\W*", re.IGNORECASE)
 
 
 def split_clauses(texts: list[str]) -> list[list[str]]:
@@ -151,24 +163,22 @@ def split_clauses(texts: list[str]) -> list[list[str]]:
 
 
 def _clauses(text: str) -> list[str]:
-    from judges.places import mask_places
-
-    masked = mask_places(text, _PLACE)
+    masked = evidence(text)
     found: list[str] = []
-    start, denial = 0, ""
+    start, denial, before = 0, "", ""
     for cut in [*_CUT.finditer(masked), None]:
         begin, end, joint = (cut.start(), cut.end(), cut.group()) if cut else (len(masked), len(masked), "")
         shown = _bare(masked[start:begin])
         if _AND.fullmatch(joint) and shown and len(masked[start:begin].split()) == 1:
             continue  # "red and white flags" is one thing
         denied = _NEGATION.search(f"{masked[start:begin]} ")
-        if _says(shown):
+        if _says(shown) and not _aside(shown, before):
             found.append(f"{denial} {shown}" if denial and not denied else shown)
         # "no kerbs or lines" denies both
         denial = (denied[1] if denied else denial) if _OR.fullmatch(joint) else ""
-        start = end
+        start, before = end, joint
     if not found:
-        whole = " ".join(masked.replace(_PLACE, " ").split())
+        whole = " ".join(masked.replace(MASK, " ").split())
         return [whole if any(map(str.isalnum, whole)) else text.strip()]
     longest = sorted(range(len(found)), key=lambda at: -len(found[at].split()))[:MOST]
     return [found[at] for at in sorted(longest)]
@@ -177,12 +187,20 @@ def _clauses(text: str) -> list[str]:
 def _bare(part: str) -> str:
     """A part without its places, and without the words that led to them."""
     part = " ".join(part.split()).strip("\"'“”‘’«». ")
-    while (at := part.find(_PLACE)) >= 0:
+    while (at := part.find(MASK)) >= 0:
         before = part[:at].split()
         while before and before[-1].casefold() in _EMPTY - {"not"}:
             before.pop()
-        part = f"{' '.join(before)} {part[at + 1 :].strip('- ')}".strip()
+        part = f"{' '.join(before)} {part[at + len(MASK) :].strip('- ')}".strip()
     return part
+
+
+def _aside(part: str, joint: str) -> bool:
+    """Whether a clause behind a joint says nothing of the scene itself."""
+    shows = not {*EVIDENCE, "geology"}.isdisjoint(name for name, _, _ in mentions(part))
+    if (_SO.fullmatch(joint) or _THIS.match(part)) and not shows:
+        return True  # "so the western half is likelier", "this is the best known mark"
+    return bool(_ASIDE.fullmatch(part) or (_LIKE.fullmatch(joint) and _WHERE.match(part)))
 
 
 def _says(part: str) -> bool:

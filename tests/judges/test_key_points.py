@@ -151,6 +151,15 @@ def test_a_step():
         ("Kenya.", ["Kenya."]),
         ("a b, c, d e f, g h, i j k l", ["a b", "d e f", "i j k l"]),
         ("Rote Erde und hohe Palmen", ["Rote Erde", "hohe Palmen"]),
+        ("Long white plates, so we are in France or near.", ["Long white plates"]),
+        ("Long white plates, so the western half is likelier.", ["Long white plates"]),
+        ("Long white plates, so the soil is red.", ["Long white plates", "the soil is red"]),
+        ("Kei cars, which exist only in Japan.", ["Kei cars"]),
+        ("Red bollards. That combination is typical of Austria.", ["Red bollards"]),
+        ("Tall hedges cut flat. Such shelter belts are common in Southland.", ["Tall hedges cut flat"]),
+        ("Stubble fields, as in the Mid North.", ["Stubble fields"]),
+        ("A windpump turns, typical for sheep farms of the interior", ["A windpump turns"]),
+        ("A snorkel, and this is the best known mark of Kenya.", ["A snorkel"]),
     ],
 )
 def test_rules(text, expected):
