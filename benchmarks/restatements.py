@@ -29,6 +29,7 @@ from benchmarks.detectors import DATA, EXAMPLES
 from judges import restatement
 from judges.chains import parse_chain, told
 from judges.embeddings import Encoder
+from judges.faults import restated
 from judges.glossary import language, understand
 from judges.places import mask_places
 from judges.restatement import FEATURES, SURE, Said, compared, contrasts, rarities
@@ -93,13 +94,13 @@ def pairs(encoder: Encoder) -> tuple[list[Example], list[bool]]:
 
 
 def chains(encoder: Encoder) -> tuple[list[list[Example]], list[dict[str, Any]]]:
-    """The points of each chain, and its row with ``marked``: whether `parse_chain` has found a repetition."""
+    """The points of each chain, and its row with ``marked``: whether `parse_chain` has found a fault."""
     found, listed = [], []
     for name in EXAMPLES["development"]:
         for row in rows(DATA / name):
             chain = parse_chain(row["text"])
             writer = row.get("writer", name)
-            listed.append({**row, "writer": writer, "marked": any(point.restated for point in chain.points)})
+            listed.append({**row, "writer": writer, "marked": restated(chain).value > 0})
             said = told(chain)
             span = _plain(row.get("span") or "") if row["detector"] == "restated" else ""
             numbers = matrix(encoder, said) if len(said) > 1 else np.zeros((0, 0, len(FEATURES)))

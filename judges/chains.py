@@ -208,10 +208,6 @@ def mark_restated(
     return replace(chain, points=tuple(points))
 
 
-# Latin letters, with punctuation: cosines of other scripts are near 1 for texts of any content.
-_LATIN = re.compile(r"[\u0000-\u024f\u1e00-\u1eff\u2000-\u20ff]*")
-
-
 def _repeats(later: Said, earlier: Said, cosine: float, of_glosses: float, same: float) -> bool:
     # an encoder takes any two texts of a script that it does not know for alike
     if later.words and not later.concepts and not later.text.isascii():
@@ -220,7 +216,7 @@ def _repeats(later: Said, earlier: Said, cosine: float, of_glosses: float, same:
             return False
     if contrasts(later, earlier):
         return False
-    trusted = _LATIN.fullmatch(later.text) or adds_no_word(later, earlier)
+    trusted = later.latin or adds_no_word(later, earlier)
     if trusted and not later.another and cosine >= same and later.specifics <= earlier.specifics:
         return contradiction(later.evidence, earlier.evidence) is None
     return restates(later, earlier, cosine, of_glosses) >= SURE

@@ -87,6 +87,12 @@ class Said:
         return _plain(self.text)
 
     @cached_property
+    def latin(self) -> bool:
+        """Whether most of its letters are Latin; to an encoder of English all texts in others are alike."""
+        letters = [letter for letter in self.text if letter.isalpha()]
+        return 2 * sum(letter < "\u0370" or "\u1e00" <= letter < "\u1f00" for letter in letters) >= len(letters)
+
+    @cached_property
     def length(self) -> float:
         """Of its pieces as a vector."""
         return math.sqrt(sum(n * n for n in self.pieces.values()))
@@ -143,7 +149,8 @@ def compared(later: Said, earlier: Said, cosine: float, of_glosses: float) -> tu
 
     Returns:
         log(1 + the rarity in sum) of the words of the later point that the earlier one has too, or has more exactly,
-        and of those that it lacks (words that the glossary lacks left out); the two cosines; how many quotes, numbers
+        and of those that it lacks (words that the glossary lacks left out); the two cosines, that of the glosses twice
+        where the letters are not Latin; how many quotes, numbers
         and codes the later one adds, at most two; whether the two contradict each other; the cosine of their pieces;
         how many of the words that lack say where something is; how many words the later point has; whether it says that
         it is about a further thing; how many quotes, numbers and codes are in both, at most three.
@@ -155,6 +162,8 @@ def compared(later: Said, earlier: Said, cosine: float, of_glosses: float) -> tu
         0.0
     """
     shared, lacks = _words_shared(later, earlier)
+    if not (later.latin and earlier.latin) and later.gloss and earlier.gloss:
+        cosine = of_glosses
     return (
         math.log1p(shared),
         math.log1p(sum(_rarity(word) for word in lacks if word.concepts)),

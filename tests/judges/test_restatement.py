@@ -32,7 +32,9 @@ def test_the_formula(row):
     assert x["letters"] == pytest.approx(letters, rel=1e-9)
     names = later.specifics | earlier.specifics
     assert x["names"] == slow.names_shared((later.text, earlier.text), names)
-    p = slow.probability(*words, (0.4, 0.6), x["quoted"], x["contradicted"], letters, x["another"], x["names"])
+    read = slow.latin(later.text) and slow.latin(earlier.text)
+    cosines = (0.4, 0.6) if read or not later.gloss or not earlier.gloss else (0.6, 0.6)
+    p = slow.probability(*words, cosines, x["quoted"], x["contradicted"], letters, x["another"], x["names"])
     apart = slow.swaps(later.text, earlier.text, later.words) or (x["another"] and adds_no_word(later, earlier))
     expected = 0.0 if x["shared"] == 0 or apart else p
     assert restates(later, earlier, 0.4, 0.6) == pytest.approx(expected, rel=1e-9)
@@ -84,6 +86,29 @@ def test_more_of_the_same_is_likelier_a_repetition():
     assert restates(*said[0], 0.9, 0.9) > p[0] > restates(*said[0], 0.1, 0.1)
     quoted = both("Shutters, red brick, 'Boulangerie'", earlier)
     assert restates(*quoted, 0.5, 0.5) < p[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "latin"),
+    [
+        ("Rote Erde, đường, Straße", True),
+        ("The sign says 'ПЕКАРА' → 12 m²", True),
+        ("Ζώνη", False),
+        ("На табличке SRB", False),
+        ("山上有雪", False),
+        ("!", True),
+    ],
+)
+def test_letters_that_the_encoder_reads(text, latin):
+    said = Said.of(text, None)
+    assert said.latin is slow.latin(text) is latin
+
+
+def test_the_cosine_of_other_letters_tells_nothing():
+    later, earlier = both("На холме стоит белая церковь.", "На холме растёт лес.")
+    assert restates(later, earlier, 0.95, 0.4) == restates(later, earlier, 0.1, 0.4)
+    later, earlier = both("A white church stands on the hill.", "A forest grows on the hill.")
+    assert restates(later, earlier, 0.95, 0.4) > restates(later, earlier, 0.1, 0.4)
 
 
 def test_a_further_thing_is_no_repetition():

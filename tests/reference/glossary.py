@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import unicodedata
 from pathlib import Path
 
 import judges
@@ -153,3 +154,9 @@ def swaps(later, earlier, words):
             if one != other and same < max(4, 0.6 * min(len(one), len(other))):
                 return any(x in word.text for x in a for word in words)
     return False
+
+
+def latin(text):
+    """Whether at least half of the letters have a Latin name."""
+    names = [unicodedata.name(letter, "") for letter in text if letter.isalpha()]
+    return 2 * sum("LATIN" in name for name in names) >= len(names)
