@@ -24,9 +24,13 @@ class Fragment:
 
 
 _TOKEN = re.compile(
-    r"""(?P<quote>["'])(?:(?!(?P=quote))[^\\]|\\(?:.|$))*(?P<open>(?P=quote)|$)|[{}\[\]:,]|[^\s"'{}\[\]:,][^\s"{}\[\]:,]*""",
+    r'"(?:[^"\\]|\\(?:.|$))*(?P<end>"|$)|'
+    # single quotes as Python prints them, not those of a sentence: no line ends inside, and something of a list behind
+    r"'(?:[^'\\\n]|\\.)*(?P<end_single>'(?=\s*(?:[,:\]}]|$))|$)|"
+    r"""[{}\[\]:,]|[^\s"'{}\[\]:,][^\s"{}\[\]:,]*""",
     re.DOTALL,
 )
+_QUOTES = ('"', "'")
 _COLON = re.compile(r"\s*:")
 _OPEN, _CLOSE = "{[", "}]"
 _DEPTH = 40  # deeper than any answer
@@ -83,9 +87,9 @@ def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment]
             key = ""
             if not others and levels and levels[-1].ranking:
                 others = len(levels)
-        elif token["quote"] and _COLON.match(text, last):
-            key = shown.strip(token["quote"]).strip().lower().replace("_", " ")
-        elif shown != ":" and (token["quote"] or key in known["confidence"] or key in known["details"]):
+        elif shown[0] in _QUOTES and _COLON.match(text, last):
+            key = shown.strip(shown[0]).strip().lower().replace("_", " ")
+        elif shown != ":" and (shown[0] in _QUOTES or key in known["confidence"] or key in known["details"]):
             if not (levels and all(map(str.isprintable, key))):
                 return None
             read = [] if others else _value(text, token, key, levels[-1], thought)
@@ -93,7 +97,7 @@ def json_fragments(text: str, start: int, thought: bool) -> tuple[list[Fragment]
                 levels[-1].starts.append(len(found))
                 levels[-1].record |= key in known["implications"]
             found += read
-            if token["quote"] and not token["open"]:
+            if shown[0] in _QUOTES and not _ended(token):
                 return found, last, True
     return (found, last, False) if found else None
 
@@ -108,15 +112,21 @@ def _join(found: list[Fragment], level: _Level) -> None:
     found[level.starts[0] :] = [replace(found[level.starts[0]], end=found[-1].end, text=shown)]
 
 
+def _ended(token: re.Match[str]) -> bool:
+    """Whether the string has its closing quote."""
+    return bool(token["end"] or token["end_single"])
+
+
 def _value(text: str, token: re.Match[str], key: str, level: _Level, thought: bool) -> list[Fragment]:
     """Fragments of one value of a JSON object or list."""
     known, names = _known(), level.names | {key}
     shown = token.group()
     start, end = token.start(), token.end()
-    if token["quote"]:
-        start, end = start + 1, end - bool(token["open"])
+    if shown[0] in _QUOTES:
+        single = shown[0] == "'"
+        start, end = start + 1, end - _ended(token)
         shown = text[start:end]
-        if token["quote"] == "'":  # as Python prints it
+        if single:
             shown = shown.replace("\\'", "'").replace('"', '\\"')
         with suppress(ValueError):  # cut inside an escape
             shown = str(json.loads(f'"{shown}"', strict=False))

@@ -117,6 +117,8 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
             start, stop = words[first].start(), words[end - 1].end()
             if _within_katakana(text, start, stop) or _SPOKEN.match(text, stop) or text.endswith(_LANGUAGE, 0, start):
                 continue
+            if _GOES_ON.match(text, stop):
+                continue
             kept = tuple(entry for entry in entries if _meant(entry, text, words, folded, first, end))
             if kept:
                 yield _Found(first, end, kept)
@@ -127,6 +129,8 @@ def _names(text: str, words: Sequence[re.Match[str]], folded: Sequence[str]) -> 
 
 _SPOKEN = re.compile("語|语|文字|어(?![가-힣])|어로|문자")  # a language or its letters, where words are not spaced
 _LANGUAGE = ("ภาษา", "อักษร", "ភាសា", "អក្សរ", "ພາສາ")  # and where it comes before
+# Vowels and marks that no word begins with, where words are not spaced: the Thai for lava begins like Laos
+_GOES_ON = re.compile("[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ecd\u102b-\u103e\u17b6-\u17d3]")
 _KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]+")
 
 

@@ -33,6 +33,21 @@ def test_json_deeper_than_any_answer_is_text():
     assert json_fragments('["a", ' * 41, 0, False) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("{'answer': 'Kenya', 'points': ['It\\'s red', 'a \"b\" c, d']}", ["It's red", 'a "b" c, d']),
+        ("Answer: Kenya\n\n['Red soil', 'Poles of wo", ["Red soil", "Poles of wo"]),
+        ("['Route 7' is on the sign]\n\nAnswer: Kenya", ["['Route 7' is on the sign]"]),
+        ("[ 'tis the season ]\n- Red soil\n\nAnswer: Kenya", ["[ 'tis the season ]", "Red soil"]),
+    ],
+)
+def test_single_quotes(text, points):
+    chain = parse_chain(text)
+    assert said(chain) == points
+    assert chain.conclusion.country == "KE"
+
+
 def test_json_confidence():
     conclusion = parse_chain('{"points": ["Red soil"], "country": "Kenya", "confidence": 0.8}').conclusion
     assert (conclusion.country, conclusion.confidence) == ("KE", "0.8")
